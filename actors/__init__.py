@@ -1,0 +1,1 @@
+"""Who owns what and who tells whom: the actors that run turns."""

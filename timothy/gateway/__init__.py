@@ -1,0 +1,1 @@
+"""The gateway: chain, failover, cooling; in this process or behind HTTP."""
