@@ -1,0 +1,1 @@
+"""What an assistant can do besides talking: one module is one tool, found by its module's name."""

@@ -1,0 +1,129 @@
+"""What a tool is: a schema for its arguments, words for the person who is asked, and one blocking run."""
+
+import importlib
+import pkgutil
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, Protocol, cast
+
+import jsonschema
+import msgspec
+import referencing
+
+import timothy.tools
+from timothy.cancel import Cancel
+from timothy.config import Config, Tools
+from timothy.tools.notes import Notes
+
+Danger = Literal["read", "write", "execute", "network"]
+
+
+class ToolError(Exception):
+    """What the model is told as the call's error; never fatal to the turn."""
+
+
+class Context(msgspec.Struct, frozen=True):
+    """What a running tool may see. `workspace` is the one folder of files, `home` holds what lasts."""
+
+    workspace: Path
+    home: Path
+    notes: Notes
+    session_id: str = ""
+    settings: Tools = Tools()
+
+
+class Tool(Protocol):
+    """One tool, built once and used by many turns at a time. `schema` is draft 2020-12, of an object.
+
+    `native`: its run is only disk or CPU work, without locks, subprocesses or sockets, so that it may be
+    run in a real thread beside an event loop; otherwise it waits in ways that a patched loop understands.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def schema(self) -> dict[str, Any]: ...
+    @property
+    def danger(self) -> Danger: ...
+    @property
+    def native(self) -> bool: ...
+
+    def subject(self, input: dict[str, Any]) -> str:
+        """What a grant for this call covers: the command's first word and folder, the file's folder, the host."""
+        ...
+
+    def rationale(self, input: dict[str, Any]) -> str:
+        """One sentence for the person: what will happen, to what, and why it is dangerous."""
+        ...
+
+    def run(self, input: dict[str, Any], context: Context, cancel: Cancel) -> str:
+        """The call's result, for a model. `input` passed `check()`. Blocks; ends promptly on a cancel.
+
+        Raises ToolError when it fails or was cancelled; nothing it started is still running then.
+        """
+        ...
+
+
+def find(config: Config, home: Path) -> dict[str, Tool]:
+    """Every tool of this package that `config` provides for, by name. Those of MCP servers come on top.
+
+    A tool's module has its instance as `TOOL` and, where it needs settings, `configured(config) -> bool`.
+    """
+    tools: dict[str, Tool] = {}
+    for module_info in pkgutil.iter_modules(timothy.tools.__path__):
+        module = importlib.import_module(f"timothy.tools.{module_info.name}")
+        tool = getattr(module, "TOOL", None)
+        if tool is not None and getattr(module, "configured", lambda _: True)(config):
+            tools[tool.name] = cast(Tool, tool)
+    return dict(sorted(tools.items()))
+
+
+def workspace(config: Config, home: Path) -> Path:
+    """The configured workspace folder, made when it is missing."""
+    folder = home / config.tools.workspace  # an absolute one replaces the home
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder.resolve()
+
+
+def check(tool: Tool, input: Any) -> str | None:
+    """What is wrong with the arguments, in words for the model; None when they fit the tool's schema."""
+    errors = sorted(
+        _validator(tool).iter_errors(input), key=lambda error: list(map(str, error.absolute_path))
+    )
+    if not errors:
+        return None
+    lines = [f"{error.json_path.replace('$', 'arguments', 1)}: {error.message[:300]}" for error in errors[:5]]
+    return f"The arguments of {tool.name} do not fit its schema. " + "; ".join(lines)
+
+
+def reads_only(tool: Tool) -> bool:
+    """True when running `tool` twice, or half, changes nothing."""
+    return tool.danger == "read"
+
+
+def for_model(result: str, limit: int = 32_000) -> str:
+    """`result` in at most about `limit` bytes of UTF-8: its head and its tail, and between them how much was cut."""
+    raw = result.encode("utf-8", "replace")
+    if len(raw) <= limit:
+        return result
+    head = raw[: limit * 2 // 3].decode("utf-8", "ignore")
+    tail = raw[len(raw) - limit // 3 :].decode("utf-8", "ignore")
+    cut = len(raw) - len(head.encode()) - len(tail.encode())
+    return f"{head}\n... cut {cut} bytes ...\n{tail}"
+
+
+def preview(result: str, limit: int = 2_000) -> tuple[str, bool]:
+    """The first `limit` characters of `result` for the wire, and whether that is not all."""
+    return result[:limit], len(result) > limit
+
+
+@lru_cache(maxsize=256)
+def _validator_of(schema: bytes) -> jsonschema.Draft202012Validator:
+    # an empty registry: a `$ref` to somewhere else is an error, never a request
+    return jsonschema.Draft202012Validator(msgspec.json.decode(schema), registry=referencing.Registry())
+
+
+def _validator(tool: Tool) -> jsonschema.Draft202012Validator:
+    return _validator_of(msgspec.json.encode(tool.schema))
