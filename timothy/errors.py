@@ -13,6 +13,7 @@
     |   +-- ChainExhausted  EmptyResponse  GatewayStreamCut
     +-- TurnError                   how a turn ends without its model's help
     |   +-- Stopped  TurnTimeout  TurnAborted  ServerShutdown  Interrupted
+    +-- ServerUnreachable           a client's server does not answer
     +-- StartError                  the server refuses to start
         +-- ConfigError  HomeLocked  DatabaseTooNew
 """
@@ -239,6 +240,14 @@ class ServerShutdown(TurnError):
 
 class Interrupted(TurnError):
     code = "interrupted"
+
+
+class ServerUnreachable(TimothyError):
+    """The Python client got no answer from its server, or lost it and could not get it back."""
+
+    code = "server_unreachable"
+    status = 503
+    retryable = True
 
 
 class StartError(TimothyError):
