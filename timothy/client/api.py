@@ -33,8 +33,8 @@ _ROWS = 500
 class Client:
     """One server at `url`, with its token. Safe to share between threads; any method may raise TimothyError.
 
-    A refusal is raised as the class of `timothy.errors` that bears its code (`TurnInFlight`, `NotFound`), with
-    the answer's other fields in `details`; a server that cannot be reached as `ServerUnreachable`.
+    A refusal is raised as the class of `timothy.errors` that bears its code (`TurnInFlight`, ...), with the
+    answer's other fields in `details`; a server that cannot be reached as `ServerUnreachable`.
     `silence` is how many seconds a line may say nothing, pings included, before it counts as dead;
     `first_delay` the pause in seconds before the second of five tries, doubled from try to try.
     """

@@ -123,7 +123,7 @@ class _Problem(msgspec.Struct, frozen=True):
 
 
 def refusal(response: requests.Response) -> TimothyError:
-    """The error that an answer with a status of 300 or more stands for, by its code; details are its other fields.
+    """The error that a refusing answer stands for, by its code; `details` are its other fields.
 
     A 502, 503 or 504 that is not Timothy's own (a proxy whose server is away) is ServerUnreachable.
     """

@@ -1,7 +1,7 @@
 """A turn as its viewer sees it: typed events, each once, up to one terminal, whatever the line does."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any, Self
 
 import msgspec
@@ -62,7 +62,7 @@ class TurnStream:
 
     @property
     def cursor(self) -> str:
-        """Where a viewer of this turn goes on: `TURN_ID:SEQ` of the last event seen, or "" before the first."""
+        """Where another viewer can go on: `TURN_ID:SEQ` of the last event seen, "" before the first."""
         return f"{self.turn_id}:{self._seq}" if self._seq else ""
 
     @property
@@ -92,7 +92,7 @@ class TurnStream:
         self._events.close()
         self._response.close()
 
-    def _run(self) -> Iterator[AnyEvent]:
+    def _run(self) -> Generator[AnyEvent, None, None]:
         source: Iterable[AnyEvent] = self._read()
         while True:
             for event in source:
