@@ -1,0 +1,81 @@
+"""The command line: one group whose commands join it through the entry points `timothy.commands`.
+
+Nothing of a command is imported before it is asked for, so a slow or broken one costs the others nothing.
+"""
+
+import ast
+import importlib.util
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import click
+
+from timothy.errors import TimothyError
+
+GROUP = "timothy.commands"
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Commands(click.Group):
+    """A group whose commands are entry points: listed without an import, loaded when called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all that joined, sorted."""
+        return sorted(entry_points(group=GROUP).names)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """The command `name`, imported now; None when nothing of that name joined."""
+        for entry in entry_points(group=GROUP, name=name):
+            return cast(click.Command, entry.load())
+        return None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List each command with the first sentence of its docstring, read without running its module."""
+        joined = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
+        if joined:
+            with formatter.section("Commands"):
+                formatter.write_dl([(entry.name, summary(entry)) for entry in joined])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; one of Timothy's own errors is a message and status 1, never a traceback."""
+        try:
+            return super().invoke(ctx)
+        except TimothyError as error:
+            raise click.ClickException(error.message) from error
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="timothy")
+def main() -> None:
+    """Timothy, a self-hosted assistant that never loses a turn."""
+
+
+def home_option(command: Command) -> Command:
+    """Give `command` the option `--home` as a Path: itself, its group's, TIMOTHY_HOME or the default."""
+    return click.option(
+        "--home",
+        type=click.Path(file_okay=False, path_type=Path),
+        callback=_home,
+        help="The folder of all that lasts (TIMOTHY_HOME).",
+    )(command)
+
+
+def summary(entry: EntryPoint) -> str:
+    """The first line of the command's docstring, from its source; "" when it has none that can be read."""
+    found = importlib.util.find_spec(entry.module)
+    if found is None or found.origin is None:
+        return ""
+    tree = ast.parse(Path(found.origin).read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == entry.attr:
+            return (ast.get_docstring(node) or "").partition("\n")[0]
+    return ""
+
+
+def _home(ctx: click.Context, parameter: click.Parameter, value: Path | None) -> Path:
+    from timothy.config import default_home
+
+    above = ctx.parent.params.get("home") if ctx.parent else None
+    return (value or above or default_home()).absolute()
