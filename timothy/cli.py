@@ -63,11 +63,14 @@ def home_option(command: Command) -> Command:
 
 
 def summary(entry: EntryPoint) -> str:
-    """The first line of the command's docstring, from its source; "" when it has none that can be read."""
-    found = importlib.util.find_spec(entry.module)
-    if found is None or found.origin is None:
-        return ""
-    tree = ast.parse(Path(found.origin).read_bytes())
+    """The first line of the command's docstring, from its source, or what is wrong with that source."""
+    try:
+        found = importlib.util.find_spec(entry.module)
+        if found is None or found.origin is None:
+            return "(not installed)"
+        tree = ast.parse(Path(found.origin).read_bytes())
+    except (ImportError, SyntaxError) as error:
+        return f"(broken: {error})"
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == entry.attr:
             return (ast.get_docstring(node) or "").partition("\n")[0]

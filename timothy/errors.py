@@ -1,21 +1,22 @@
 """Every error Timothy raises or reports, each with its code and its HTTP status.
 
-    TimothyError
-    +-- RequestError                what a caller of the API did
-    |   +-- BadRequest  Unauthorized  ForbiddenOrigin  ForbiddenHost  NotFound  MethodNotAllowed
-    |   +-- TooLarge  UnknownModel  NoActiveTurn  TurnInFlight  TurnMismatch  NoRetryableTurn
-    |   +-- AlreadyResolved  IdempotencyMismatch  StorageUnavailable  ShuttingDown
-    +-- ProviderError               one attempt at one provider failed
-    |   +-- ProviderUnreachable  ProviderTimeout  ProviderStalled  StreamCut  MalformedStream
-    |   +-- ProviderRefused (bad_request)  ContextOverflow  AuthFailed  ModelNotFound
-    |   +-- RateLimited  Overloaded  ProviderFailed (provider_error)  EmptyOutput
-    +-- GatewayError                the chain, or the hop to it, failed
-    |   +-- ChainExhausted  EmptyResponse  GatewayStreamCut
-    +-- TurnError                   how a turn ends without its model's help
-    |   +-- Stopped  TurnTimeout  TurnAborted  ServerShutdown  Interrupted
-    +-- ServerUnreachable           a client's server does not answer
-    +-- StartError                  the server refuses to start
-        +-- ConfigError  HomeLocked  DatabaseTooNew
+TimothyError
++-- RequestError                what a caller of the API did
+|   +-- BadRequest  Unauthorized  ForbiddenOrigin  ForbiddenHost  NotFound  MethodNotAllowed
+|   +-- TooLarge  UnknownModel  NoActiveTurn  TurnInFlight  TurnMismatch  NoRetryableTurn
+|   +-- AlreadyResolved  IdempotencyMismatch  StorageUnavailable  ShuttingDown
++-- ProviderError               one attempt at one provider failed
+|   +-- ProviderUnreachable  ProviderTimeout  ProviderStalled  StreamCut  MalformedStream
+|   +-- ProviderRefused (bad_request)  ContextOverflow  AuthFailed  ModelNotFound
+|   +-- RateLimited  Overloaded  ProviderFailed (provider_error)  EmptyOutput
++-- GatewayError                the chain, or the hop to it, failed
+|   +-- ChainExhausted  EmptyResponse  GatewayStreamCut
++-- TurnError                   how a turn ends without its model's help
+|   +-- Stopped  TurnTimeout  TurnAborted  ServerShutdown  Interrupted
++-- ServerUnreachable           a client's server does not answer
++-- ModelUnavailable            the embedded model cannot be used, fetched or chosen
++-- StartError                  the server refuses to start
+    +-- ConfigError  HomeLocked  DatabaseTooNew
 """
 
 from typing import Any, ClassVar
@@ -248,6 +249,13 @@ class ServerUnreachable(TimothyError):
     code = "server_unreachable"
     status = 503
     retryable = True
+
+
+class ModelUnavailable(TimothyError):
+    """The embedded model cannot be used, fetched or chosen; the message says why."""
+
+    code = "model_unavailable"
+    status = 503
 
 
 class StartError(TimothyError):
