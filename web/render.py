@@ -1,0 +1,28 @@
+"""Markdown to HTML for the page: finished blocks of an answer, a few at a time."""
+
+from typing import Any
+
+from flask import Blueprint, request
+
+from timothy.errors import BadRequest
+from web.markdown import to_html
+
+MOST_BLOCKS = 200
+MOST_CHARACTERS = 200_000
+
+render = Blueprint("render", __name__)
+
+
+@render.post("/v1/render")
+def render_blocks() -> dict[str, Any]:
+    """`{"blocks": [TEXT, ...]}` -> `{"html": [HTML, ...]}`, in the same order. Raises BadRequest."""
+    return {"html": [to_html(block) for block in _blocks(request.get_json(silent=True))]}
+
+
+def _blocks(body: Any) -> list[str]:
+    blocks = body.get("blocks") if isinstance(body, dict) else None
+    if not isinstance(blocks, list) or not all(isinstance(block, str) for block in blocks):
+        raise BadRequest('the body must be {"blocks": [TEXT, ...]}')
+    if len(blocks) > MOST_BLOCKS or sum(map(len, blocks)) > MOST_CHARACTERS:
+        raise BadRequest(f"at most {MOST_BLOCKS} blocks and {MOST_CHARACTERS} characters in one request")
+    return blocks
