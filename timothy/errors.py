@@ -163,7 +163,7 @@ class ProviderRefused(ProviderError):
 
 
 class ContextOverflow(ProviderRefused):
-    """The prompt is longer than the model's window; details `prompt_tokens` and `context_window` where told."""
+    """The prompt is longer than the model's window; details `prompt_tokens`, `context_window` where told."""
 
     code = "context_overflow"
 

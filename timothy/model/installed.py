@@ -43,7 +43,7 @@ def chosen(home: Path) -> Path | None:
 
 
 def in_use(home: Path) -> Path:
-    """The model file that answers now. Raises ModelUnavailable, which says what to do, when it is not there."""
+    """The model file that answers now. Raises ModelUnavailable when it is not there."""
     picked = chosen(home)
     if picked is None:
         picked = weights(home)
