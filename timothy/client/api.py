@@ -118,7 +118,7 @@ class Client:
         """The stream of the turn that runs, from its start or after a cursor. Raises NoActiveTurn."""
         path, query = f"{_session(session_id)}/live", _given(after=after)
         response = self._server.patiently(lambda: self._server.stream("GET", path, query=query))
-        return TurnStream(self._server, session_id, response)
+        return TurnStream(self._server, session_id, response, "" if after is None else str(after))
 
     def turn(self, session_id: str, turn_id: str) -> Turn:
         """A turn, how it ended, and its attempts."""

@@ -10,7 +10,7 @@ import urllib3
 from requests.auth import AuthBase
 
 from timothy import errors
-from timothy.errors import RequestError, ServerUnreachable, TimothyError
+from timothy.errors import BadRequest, RequestError, ServerUnreachable, TimothyError
 
 T = TypeVar("T")
 Fields = Mapping[str, Any]
@@ -30,6 +30,8 @@ class Server:
     """
 
     def __init__(self, url: str, token: str, *, silence: float = SILENCE_S, first_delay: float = 0.5) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise BadRequest(f"the server's address must start with http:// or https://, and is {url!r}")
         self.url = url.rstrip("/")
         self.first_delay = first_delay
         self._silence = silence

@@ -44,7 +44,7 @@ class TurnStream:
     start this turn's view anew. Leaving early never stops the turn; `close()` gives the connection back.
     """
 
-    def __init__(self, server: Server, session_id: str, response: requests.Response) -> None:
+    def __init__(self, server: Server, session_id: str, response: requests.Response, after: str = "") -> None:
         self.session_id = session_id
         self.turn_id = response.headers.get("X-Turn-Id", "")
         self.replayed = response.headers.get("Idempotent-Replayed") == "true"
@@ -53,7 +53,8 @@ class TurnStream:
         self.incomplete: IncompleteReason | None = None
         self.terminal: Done | Error | None = None
         self.meta: Meta | None = None
-        self._seq = 0
+        self._after = after
+        self._seq: int | None = None
         self._failures = 0
         self._over = False
         self._server = server
@@ -62,8 +63,8 @@ class TurnStream:
 
     @property
     def cursor(self) -> str:
-        """Where another viewer can go on: `TURN_ID:SEQ` of the last event seen, "" before the first."""
-        return f"{self.turn_id}:{self._seq}" if self._seq else ""
+        """Where another viewer can go on: `TURN_ID:SEQ` of the last event seen, at first where this began."""
+        return f"{self.turn_id}:{self._seq}" if self._seq is not None else self._after
 
     @property
     def outcome(self) -> str | None:
@@ -109,7 +110,7 @@ class TurnStream:
                 frame = msgspec.json.decode(data, type=Frame)
                 if not self._expected(frame):
                     return
-                if frame.seq > self._seq or frame.seq == 1:
+                if self._seq is None or frame.seq > self._seq or frame.seq == 1:
                     yield from self._known(frame, data)
         except (*LOST, msgspec.DecodeError):
             return  # any way for a line to end means the same: attach again
@@ -120,7 +121,7 @@ class TurnStream:
         """False when the frame is another turn's (this one is over) or leaves a gap (the line lost some)."""
         self.turn_id = self.turn_id or frame.turn_id
         self._over = frame.turn_id != self.turn_id
-        return not self._over and frame.seq <= self._seq + 1
+        return not self._over and (self._seq is None or frame.seq <= self._seq + 1)
 
     def _known(self, frame: Frame, data: str) -> Iterator[AnyEvent]:
         self._seq = frame.seq
@@ -149,14 +150,15 @@ class TurnStream:
 
     def _resume(self) -> Iterable[AnyEvent]:
         """What follows the last event seen: from a new connection, or from the log once the turn is over."""
+        lost = "the line gave no event"
         while self._failures < TRIES:
             time.sleep(self._server.first_delay * 2**self._failures)
             self._failures += 1
             try:
                 return self._attach()
             except ServerUnreachable as error:
-                lost = error
-        raise ServerUnreachable(f"{TRIES} tries to go on with turn {self.turn_id} failed: {lost.message}")
+                lost = error.message
+        raise ServerUnreachable(f"{TRIES} tries to go on with turn {self.turn_id} failed: {lost}")
 
     def _attach(self) -> Iterable[AnyEvent]:
         if self._over:
