@@ -23,6 +23,7 @@ from timothy.events import Error, Status, TextDelta
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 NEW = as_json({"id": SESSION, "title": None, "created_at": STARTED.started_at}, 201)
+STOPPED = Error("stopped", "you said so", True)
 STOP = f"POST /v1/sessions/{SESSION}/stop"
 
 
@@ -49,14 +50,7 @@ def test_ask_prints_the_answer_and_names_the_session(server: ContractServer) -> 
 def test_ask_shows_why_a_turn_failed(server: ContractServer) -> None:
     server.on(
         MESSAGES,
-        streamed(
-            *frames(
-                STARTED,
-                Status("loading_model", "loading"),
-                TextDelta("Hi"),
-                Error("stopped", "you said so", True),
-            )
-        ),
+        streamed(*frames(STARTED, Status("loading_model", "loading"), TextDelta("Hi"), STOPPED)),
     )
     ran = run("ask.py", "--url", server.url, "--session", SESSION, "--model", "tiny", "Hello?")
     assert (ran.returncode, ran.stdout) == (1, "Hi")
@@ -126,7 +120,7 @@ def test_a_refusal_is_shown_in_the_servers_words(
 @pytest.mark.parametrize(("script", "arguments"), EVERY)
 def test_another_kind_of_server_is_said_so(server: ContractServer, script: str, arguments: list[str]) -> None:
     for call in ("POST /v1/sessions", LIVE, STOP):
-        server.on(call, Answer(302, {"Location": server.url}, (b"<html>",)))
+        server.on(call, Answer(404, {"Content-Type": "text/html"}, (b"<html>",)))
     ran = run(script, "--url", server.url, *arguments)
     assert ran.returncode == 2
     assert "not a Timothy server" in ran.stderr
