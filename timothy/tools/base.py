@@ -51,7 +51,7 @@ class Tool(Protocol):
     def native(self) -> bool: ...
 
     def subject(self, input: dict[str, Any]) -> str:
-        """What a grant for this call covers: the command's first word and folder, the file's folder, the host."""
+        """What a grant covers: the command's first word and folder, the file's folder, the host."""
         ...
 
     def rationale(self, input: dict[str, Any]) -> str:
@@ -104,7 +104,7 @@ def reads_only(tool: Tool) -> bool:
 
 
 def for_model(result: str, limit: int = 32_000) -> str:
-    """`result` in at most about `limit` bytes of UTF-8: its head and its tail, and between them how much was cut."""
+    """`result` in about `limit` bytes of UTF-8: its head, how much was cut, and its tail."""
     raw = result.encode("utf-8", "replace")
     if len(raw) <= limit:
         return result

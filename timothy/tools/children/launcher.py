@@ -1,0 +1,222 @@
+"""Runs one command under limits, and kills all of it when it ends, time is up, or the socket closes.
+
+Started by its path with a socket as standard input and output, and no other ties: the first line it gets is
+a `Task` in JSON, its one answer is a `Report` in JSON. The socket is the lifeline: its end, by a cancel or
+by the server's death, is the end of the command with everything that it started, also what left its group.
+Standard library only, so that it starts fast.
+"""
+
+import base64
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import tempfile
+import time
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+PR_SET_CHILD_SUBREAPER = 36
+STARTED_NOT = 127
+KILL_S = 5.0
+CHUNK = 65536
+
+
+def main() -> None:
+    """One task, one report; silence when the lifeline broke."""
+    with contextlib.suppress(OSError, AttributeError):  # not Linux: the process group must do
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    task = json.loads(_line())
+    report = Run(task).report()
+    if report is not None:
+        with contextlib.suppress(OSError):  # nobody listens any more
+            _send(json.dumps(report).encode())
+
+
+def _line() -> bytes:
+    """The task: everything up to the newline, which is the last byte sent."""
+    pieces = bytearray()
+    while not pieces.endswith(b"\n"):
+        piece = os.read(0, CHUNK)
+        if not piece:
+            sys.exit(0)
+        pieces += piece
+    return bytes(pieces)
+
+
+def _send(data: bytes) -> None:
+    while data:
+        data = data[os.write(1, data) :]
+
+
+class Run:
+    """One command from its start to the death of its last process."""
+
+    def __init__(self, task: dict) -> None:  # type: ignore[type-arg]  # JSON
+        self._task = task
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._total = 0
+        self._deadline = time.monotonic() + task["time_s"]
+
+    def report(self) -> dict | None:  # type: ignore[type-arg]  # JSON
+        """How it ended: `reason` is `exit`, `time` or `output`; None when the lifeline broke."""
+        output, write_end = os.pipe()
+        child = self._start(write_end)
+        os.close(write_end)
+        status: int | None = None
+        try:
+            reason = self._follow(output, child)
+        finally:
+            status = kill_all(child)
+        if reason == "gone":
+            return None
+        return {
+            "reason": reason,
+            "exit": os.waitstatus_to_exitcode(status) if status is not None else None,
+            "output": base64.b64encode(bytes(self._head + self._tail)).decode(),
+            "head": len(self._head),
+            "total": self._total,
+        }
+
+    def _start(self, write_end: int) -> int:
+        read_in = self._input()
+        child = os.fork()
+        if child:
+            os.close(read_in)
+            return child
+        try:
+            self._become(read_in, write_end)
+        except BaseException as error:  # noqa: BLE001  the copy of this program must not live on
+            os.write(2, f"cannot start {self._task['argv'][0]}: {error}\n".encode())
+        os._exit(STARTED_NOT)
+
+    def _input(self) -> int:
+        data = base64.b64decode(self._task["input"])
+        if not data:
+            return os.open(os.devnull, os.O_RDONLY)
+        with tempfile.TemporaryFile() as file:
+            file.write(data)
+            file.seek(0)
+            return os.dup(file.fileno())
+
+    def _become(self, read_in: int, write_end: int) -> None:
+        os.dup2(read_in, 0)
+        os.dup2(write_end, 1)
+        os.dup2(write_end, 2)
+        os.closerange(3, 256)
+        os.setsid()
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        enter(self._task["root"], self._task["folder"])
+        self._limit()
+        os.execvpe(self._task["argv"][0], self._task["argv"], self._task["env"])
+
+    def _limit(self) -> None:
+        """Bound what one process may take. Memory reserved but unused is cheap: the true limit is the data's."""
+        memory = self._task["memory"]
+        wanted = (
+            (resource.RLIMIT_CORE, 0),
+            (resource.RLIMIT_DATA, memory),
+            (resource.RLIMIT_AS, memory * self._task["reserve"]),
+            (resource.RLIMIT_FSIZE, self._task["file_bytes"]),
+            (resource.RLIMIT_CPU, int(self._task["time_s"]) + 5),
+        )
+        for what, most in wanted:
+            _, hard = resource.getrlimit(what)
+            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            with contextlib.suppress(ValueError, OSError):  # a limit that this system does not know
+                resource.setrlimit(what, (most, most))
+
+    def _follow(self, output: int, child: int) -> str:
+        """Collect the output until an end comes: `exit`, `time`, `output`, or `gone` for the lifeline."""
+        while True:
+            left = self._deadline - time.monotonic()
+            if left <= 0:
+                return "time"
+            # children are polled for: the output may stay open in a process that the command left behind
+            ready, _, _ = select.select([0, output], [], [], min(left, 0.05))
+            if 0 in ready and not os.read(0, CHUNK):
+                return "gone"
+            if output in ready and not self._take(output):
+                return self._last_word(child)
+            if self._total > self._task["most_output"]:
+                return "output"
+            if not ready and _ended(child):
+                return "exit"
+
+    def _last_word(self, child: int) -> str:
+        """The output closed: the command is over, or goes on in silence."""
+        while not _ended(child):
+            left = self._deadline - time.monotonic()
+            if left <= 0:
+                return "time"
+            ready, _, _ = select.select([0], [], [], min(left, 0.01))
+            if ready and not os.read(0, CHUNK):
+                return "gone"
+        return "exit"
+
+    def _take(self, output: int) -> bool:
+        piece = os.read(output, CHUNK)
+        self._total += len(piece)
+        room = self._task["kept_output"] // 2
+        fits = room - len(self._head)
+        self._head += piece[:fits]
+        self._tail += piece[fits:]
+        del self._tail[:-room]
+        return bool(piece)
+
+
+def enter(root: str, folder: str) -> None:
+    """Change into `folder` below `root`, step by step, through no symbolic link."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    here = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    for part in [part for part in folder.split("/") if part not in ("", ".")]:
+        if part == "..":
+            raise OSError("the folder leaves the workspace")
+        here = os.open(part, flags, dir_fd=here)
+    os.fchdir(here)
+
+
+def _ended(child: int) -> bool:
+    """Whether the command is over, leaving its status to be collected."""
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def kill_all(child: int) -> int | None:
+    """Kill the command and all that descends from it; the command's own status, where it is known."""
+    status: int | None = None
+    deadline = time.monotonic() + KILL_S
+    while time.monotonic() < deadline:
+        for process in [*_descendants(), -child]:
+            with contextlib.suppress(OSError):  # it was faster
+                os.kill(process, signal.SIGKILL)
+        try:
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                status = ended[1] if ended[0] == child else status
+        except ChildProcessError:
+            return status
+        time.sleep(0.005)
+    return status
+
+
+def _descendants() -> list[int]:
+    """All processes below this one, by /proc; without it, none."""
+    parents: dict[int, list[int]] = {}
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+                parents.setdefault(int(file.read().rpartition(b")")[2].split()[1]), []).append(int(name))
+    found, unseen = list[int](), [os.getpid()]
+    while unseen:
+        below = parents.get(unseen.pop(), [])
+        found += below
+        unseen += below
+    return found
+
+
+if __name__ == "__main__":
+    main()

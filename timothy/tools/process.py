@@ -1,0 +1,175 @@
+"""Runs a command so that nothing of it outlives its call, its limits, or the server."""
+
+import base64
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import timothy
+from timothy.cancel import Cancel
+from timothy.tools.base import ToolError
+from timothy.tools.children import launcher
+
+GRACE_S = 10.0
+_MEGABYTE = 1024 * 1024
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a command may take: seconds, and bytes of memory, of one file, of output (kept, and at most)."""
+
+    time_s: float = 30
+    memory: int = 1024 * _MEGABYTE
+    file_bytes: int = 256 * _MEGABYTE
+    kept_output: int = 512 * 1024
+    most_output: int = 64 * _MEGABYTE
+    reserve: int = 32
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a command ended: `reason` is `exit`, `time` or `output`; `exit` below 0 is a signal.
+
+    `output` holds its standard output and error as they came, `head` and the last bytes of `total`.
+    """
+
+    reason: str
+    exit: int | None
+    output: bytes
+    head: int
+    total: int
+
+    @property
+    def cut(self) -> int:
+        """How many bytes of output are missing in the middle."""
+        return self.total - len(self.output)
+
+    @property
+    def text(self) -> str:
+        """The output as text, and in its middle how much was cut."""
+        if not self.cut:
+            return self.output.decode("utf-8", "replace")
+        head = self.output[: self.head].decode("utf-8", "replace")
+        tail = self.output[self.head :].decode("utf-8", "replace")
+        return f"{head}\n... cut {self.cut} bytes ...\n{tail}"
+
+
+USUAL = Limits()
+
+
+def environment(**more: str) -> dict[str, str]:
+    """A small environment: what programs need to run, and nothing that the server knows."""
+    keep = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "SYSTEMROOT")
+    kept = {name: os.environ[name] for name in keep if name in os.environ}
+    return {"PATH": os.defpath, "LANG": "C.UTF-8", "TERM": "dumb", "PYTHONUNBUFFERED": "1", **kept, **more}
+
+
+def run(
+    argv: Sequence[str],
+    cancel: Cancel,
+    *,
+    root: Path,
+    folder: str = "",
+    env: Mapping[str, str] | None = None,
+    limits: Limits = USUAL,
+    input: bytes = b"",
+) -> Outcome:
+    """Run `argv` in `folder` of `root` until it ends; then none of its processes is left.
+
+    Raises ToolError after a cancel, and when the command's supervisor itself broke.
+    """
+    task = {
+        **msgspec.to_builtins(limits),
+        "argv": list(argv),
+        "root": str(root),
+        "folder": folder,
+        "env": dict(environment() if env is None else env),
+        "input": base64.b64encode(input).decode(),
+    }
+    if cancel.cancelled:
+        raise ToolError("cancelled before it started")
+    report = _supervised(msgspec.json.encode(task) + b"\n", limits.time_s + GRACE_S, cancel)
+    if cancel.cancelled:
+        raise ToolError("cancelled")
+    try:
+        return msgspec.json.decode(report, type=Outcome)
+    except msgspec.MsgspecError as error:
+        raise ToolError("the command's supervisor was killed") from error
+
+
+def ask_child(name: str, request: Any, cancel: Cancel, limits: Limits) -> Any:
+    """What `timothy.tools.children.NAME` answers to `request`, both JSON, in a process of its own.
+
+    Raises ToolError with the child's own words (`{"error": TEXT}`), or with how it ended without an answer.
+    """
+    outcome = run(
+        [sys.executable, "-m", f"timothy.tools.children.{name}"],
+        cancel,
+        root=Path("/"),
+        env=environment(PYTHONPATH=str(Path(timothy.__file__).parent.parent)),
+        limits=limits,
+        input=msgspec.json.encode(request),
+    )
+    if outcome.reason == "time":
+        raise ToolError(f"gave up after {limits.time_s:g} s")
+    try:
+        answer = msgspec.json.decode(outcome.output)
+    except msgspec.MsgspecError as error:
+        raise ToolError(f"failed (exit status {outcome.exit}): {outcome.text[-500:]}") from error
+    if "error" in answer:
+        raise ToolError(answer["error"])
+    return answer
+
+
+def _supervised(task: bytes, patience_s: float, cancel: Cancel) -> bytes:
+    """The launcher's report, or b"" when the lifeline was cut."""
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", launcher.__file__],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        with _ended(process, ours):
+            ours.settimeout(patience_s)
+            cancel.attach(ours)
+            try:
+                return _exchange(ours, task)
+            finally:
+                cancel.detach()
+
+
+def _exchange(lifeline: socket.socket, task: bytes) -> bytes:
+    report = bytearray()
+    with contextlib.suppress(
+        OSError
+    ):  # cut by a cancel, or the launcher is gone: then the report says nothing
+        lifeline.sendall(task)
+        while piece := lifeline.recv(65536):
+            report += piece
+    return bytes(report)
+
+
+@contextmanager
+def _ended(process: "subprocess.Popen[bytes]", lifeline: socket.socket) -> Iterator[None]:
+    """Whatever happens inside, the launcher has ended, and with it its command, when this block is left."""
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # the launcher was faster
+            lifeline.shutdown(socket.SHUT_RDWR)
+        try:
+            process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
