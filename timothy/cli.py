@@ -23,20 +23,17 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all that joined, sorted."""
-        return sorted(entry_points(group=GROUP).names)
+        return list(_joined())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """The command `name`, imported now; None when nothing of that name joined."""
-        for entry in entry_points(group=GROUP, name=name):
-            return cast(click.Command, entry.load())
-        return None
+        entry = _joined().get(name)
+        return None if entry is None else cast(click.Command, entry.load())
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List each command with the first sentence of its docstring, read without running its module."""
-        joined = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
-        if joined:
-            with formatter.section("Commands"):
-                formatter.write_dl([(entry.name, summary(entry)) for entry in joined])
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary(entry)) for name, entry in _joined().items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; one of Timothy's own errors is a message and status 1, never a traceback."""
@@ -75,6 +72,10 @@ def summary(entry: EntryPoint) -> str:
         if isinstance(node, ast.FunctionDef) and node.name == entry.attr:
             return (ast.get_docstring(node) or "").partition("\n")[0]
     return ""
+
+
+def _joined() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)}
 
 
 def _home(ctx: click.Context, parameter: click.Parameter, value: Path | None) -> Path:
