@@ -7,6 +7,7 @@ import msgspec
 
 from timothy.cancel import Cancel
 from timothy.conversation import ModelRequest
+from timothy.errors import TimothyError
 from timothy.events import Event
 
 
@@ -50,3 +51,15 @@ class Gateway(Protocol):
     def close(self) -> None:
         """Give back what the drivers hold."""
         ...
+
+
+def knows(gateway: Gateway, model: str) -> bool:
+    """Whether `model` can be asked for: an id, or `name/model`, which always works.
+
+    True also when a separate gateway cannot be asked: the stream itself will tell what is wrong.
+    """
+    try:
+        rows = gateway.models()
+    except TimothyError:
+        return True
+    return any(model in (row.id, f"{row.provider}/{row.id}") for row in rows)
