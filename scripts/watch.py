@@ -80,7 +80,8 @@ def refuse(response: requests.Response) -> None:
         problem = response.json()
         code, words = problem["error"], problem["message"]
     except (ValueError, KeyError, TypeError):
-        response.raise_for_status()
+        if response.status_code >= 500:
+            response.raise_for_status()
         code, words = str(response.status_code), "this is not a Timothy server"
     if code == "no_active_turn":
         raise LookupError(code)
