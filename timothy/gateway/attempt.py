@@ -7,10 +7,8 @@ from timothy.config import ProviderSettings
 from timothy.conversation import ModelRequest
 from timothy.errors import EmptyOutput, Stopped, StreamCut
 from timothy.events import (
-    AttemptEnded,
     AttemptStarted,
     AttemptStatus,
-    Content,
     Done,
     Error,
     Event,
@@ -21,6 +19,7 @@ from timothy.events import (
     Usage,
 )
 from timothy.gateway.clock import Clock
+from timothy.gateway.tally import Tally, status_of
 from timothy.providers.base import Driver
 from timothy.stream import failure, terminated
 
@@ -32,67 +31,50 @@ class Attempt:
     """
 
     def __init__(self, entry: ProviderSettings, driver: Driver, clock: Clock) -> None:
-        self.entry = entry
-        self.shown = False
-        self.terminal: Terminal = failure(StreamCut("the attempt never ended"))
+        self._entry = entry
         self._driver = driver
-        self._clock = clock
+        self._started = AttemptStarted(entry.name, model_of(entry), clock.stamp_in(0))
+        self._tally = Tally(self._started, clock)
         self._incomplete: Incomplete | None = None
-        self._usage: Usage | None = None
-        self._first: float | None = None
-        self.began = clock.monotonic()
+        self.terminal: Terminal = failure(StreamCut("the attempt never ended"))
+
+    @property
+    def shown(self) -> bool:
+        """See the class."""
+        return self._tally.shown
+
+    @property
+    def began(self) -> float:
+        """See the class."""
+        return self._tally.began
 
     def events(self, request: ModelRequest, cancel: Cancel) -> Generator[Event]:
         """What the attempt says, between its `AttemptStarted` and its `AttemptEnded`; no terminal."""
-        started_at = self._clock.stamp_in(0)
-        model = model_of(self.entry)
-        yield AttemptStarted(self.entry.name, model, started_at)
-        yield Status("waiting_for_provider", f"waiting for {self.entry.name}")
+        yield self._started
+        yield Status("waiting_for_provider", f"waiting for {self._entry.name}")
         yield from self._content(request, cancel)
         self.terminal = self._judge(self.terminal, cancel)
-        ended = self._clock.monotonic()
         if self._incomplete is not None and isinstance(self.terminal, Done):
             yield self._incomplete
         status, code = self._verdict()
-        tokens = self._usage or Usage(None, None, None)
-        yield AttemptEnded(
-            self.entry.name,
-            model,
-            status,
-            code,
-            tokens.input_tokens,
-            tokens.output_tokens,
-            tokens.cached_tokens,
-            cost(self.entry, self._usage),
-            None if self._first is None else milliseconds(self._first - self.began),
-            milliseconds(ended - self.began),
-            started_at,
-        )
+        yield self._tally.ended(status, code, cost(self._entry, self._tally.usage))
 
     def _content(self, request: ModelRequest, cancel: Cancel) -> Generator[Event]:
+        tally = self._tally
         for event in terminated(self._dialled(request, cancel), cut=StreamCut):
-            if type(event) is TextDelta and self.shown:  # nearly all events, so asked first
+            if type(event) is TextDelta and tally.shown:  # nearly all events, so asked first
                 yield event
-                continue
-            if isinstance(event, Done | Error):
+            elif isinstance(event, Done | Error):
                 self.terminal = event
-                continue
-            if isinstance(event, Incomplete):  # an attempt that shows nothing is no incomplete answer
+            elif isinstance(event, Incomplete):  # kept: an attempt that shows nothing is no incomplete answer
                 self._incomplete = event
-                continue
-            self._note(event)
-            yield event
+            else:
+                tally.note(event)
+                yield event
 
     def _dialled(self, request: ModelRequest, cancel: Cancel) -> Generator[Event]:
         """The driver's stream; a driver that raises before it has one ends by name too."""
         yield from self._driver.stream(request, cancel)
-
-    def _note(self, event: Event) -> None:
-        if isinstance(event, Usage):
-            self._usage = event
-        elif isinstance(event, Content) and not self.shown:
-            self.shown = True
-            self._first = self._clock.monotonic()
 
     def _judge(self, terminal: Terminal, cancel: Cancel) -> Terminal:
         """The terminal as the chain takes it: a stop is no failure, and nothing at all is no answer."""
@@ -107,11 +89,9 @@ class Attempt:
 
     def _verdict(self) -> tuple[AttemptStatus, str | None]:
         """Status and code for the ledger."""
-        if isinstance(self.terminal, Done):
-            return ("incomplete", self._incomplete.reason) if self._incomplete else ("ok", None)
-        if self.terminal.code == Stopped.code:
-            return "stopped", Stopped.code
-        return ("incomplete" if self.terminal.code == EmptyOutput.code else "error"), self.terminal.code
+        if isinstance(self.terminal, Error):
+            return status_of(self.terminal.code), self.terminal.code
+        return ("incomplete", self._incomplete.reason) if self._incomplete else ("ok", None)
 
 
 def model_of(entry: ProviderSettings) -> str:
@@ -119,12 +99,12 @@ def model_of(entry: ProviderSettings) -> str:
     return entry.model or entry.name
 
 
-def cost(entry: ProviderSettings, usage: Usage | None) -> float | None:
+def cost(entry: ProviderSettings, usage: Usage) -> float | None:
     """What the tokens cost by the entry's prices per million, or None when a price or a count is unknown.
 
     Cached tokens are part of the input tokens; without a price of their own they cost what the others do.
     """
-    if usage is None or usage.input_tokens is None or usage.output_tokens is None:
+    if usage.input_tokens is None or usage.output_tokens is None:
         return None
     if entry.price_in is None or entry.price_out is None:
         return None
@@ -132,8 +112,3 @@ def cost(entry: ProviderSettings, usage: Usage | None) -> float | None:
     price_cached = entry.price_in if entry.price_cached is None else entry.price_cached
     fresh = max(0, usage.input_tokens - cached)
     return (fresh * entry.price_in + cached * price_cached + usage.output_tokens * entry.price_out) / 1e6
-
-
-def milliseconds(seconds: float) -> int:
-    """Whole milliseconds."""
-    return round(seconds * 1000)
