@@ -21,6 +21,7 @@ from tests.client.contract_server import (
 from tests.client.test_stream import LIVE, MESSAGES, STARTED, WHOLE
 from timothy.events import Error, Status, TextDelta
 
+pytestmark = pytest.mark.once
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 NEW = as_json({"id": SESSION, "title": None, "created_at": STARTED.started_at}, 201)
 STOPPED = Error("stopped", "you said so", True)
