@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import re
 import stat
 import uuid
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from timothy.permissions import protected
 from timothy.tools.base import ToolError
 
 MAX_PATH = 1_000
+# what shows nothing, what turns the reading direction, what is no text, and the other system's slash
+_UNFIT = re.compile(r"[\x00-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffd\\]")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # without O_NONBLOCK the opening of a named pipe would wait for a writer for ever
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -31,10 +34,10 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def parts(path: str) -> list[str]:
-    """The names that lead from the workspace to `path`. Raises ToolError for a path that may lead out of it."""
+    """The names that lead from the workspace to `path`. Raises ToolError when they may lead out of it."""
     if len(path) > MAX_PATH:
         raise ToolError(f"the path is longer than {MAX_PATH} characters")
-    if not path.isprintable() or "\\" in path or "\ufffd" in path:
+    if _UNFIT.search(path):
         raise ToolError(f"the path {path!r} holds characters that are not allowed")
     names = [name for name in path.split("/") if name not in ("", ".")]
     if path.startswith(("/", "~")) or (names and names[0][1:2] == ":"):
@@ -60,15 +63,15 @@ def folder(root: Path, path: str, *, make: bool = False) -> Iterator[int]:
 
 
 @contextmanager
-def opened(root: Path, path: str, *, write: bool = False) -> Iterator[tuple[int, str]]:
-    """The folder that `path` is in, as a file descriptor, and its last name. Secrets are refused. Raises ToolError."""
+def opened(root: Path, path: str, *, write: bool = False, make: bool = False) -> Iterator[tuple[int, str]]:
+    """A file descriptor of the folder of `path`, and its last name. Raises ToolError, for secrets too."""
     names = parts(path)
     if not names:
         raise ToolError("the path names the workspace itself, not a file in it")
     refusal = protected("/".join(names), write=write)
     if refusal:
         raise ToolError(f"refused: {refusal}")
-    with folder(root, "/".join(names[:-1]), make=write) as here, _told(path):
+    with folder(root, "/".join(names[:-1]), make=make) as here, _told(path):
         yield here, names[-1]
 
 
@@ -96,7 +99,7 @@ def plain(here: int, name: str) -> Iterator[BinaryIO]:
 
 def write(root: Path, path: str, data: bytes) -> bool:
     """Put `data` at `path`, whole or not at all; True when there was a file before. Raises ToolError."""
-    with opened(root, path, write=True) as (here, name), alone(here):
+    with opened(root, path, write=True, make=True) as (here, name), alone(here):
         return replace(here, name, data)
 
 
@@ -127,6 +130,31 @@ def replace(here: int, name: str, data: bytes) -> bool:
     return mode is not None
 
 
+def text(data: bytes, path: str) -> str:
+    """The text in `data`, UTF-8. Raises ToolError when it is none."""
+    if b"\0" in data[:8192]:
+        raise ToolError(f"{path} is no text file")
+    return data.decode("utf-8", "replace")
+
+
+def exact_text(data: bytes, path: str) -> str:
+    """The text in `data`, from which `encoded()` makes the same bytes again. Raises ToolError."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ToolError(f"{path} is not UTF-8: a change would damage the rest of it") from error
+
+
+def encoded(text: str) -> bytes:
+    """`text` as UTF-8; half of a surrogate pair becomes U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def folder_of(path: str) -> str:
+    """The folder that the file `path` is in, for a grant: `.` is the workspace itself."""
+    return "/".join([part for part in path.split("/") if part not in ("", ".")][:-1]) or "."
+
+
 def entries(root: Path, path: str) -> Iterator[Entry]:
     """What is in the folder `path`, by name. Raises ToolError."""
     with folder(root, path) as here, os.scandir(here) as found:
@@ -143,7 +171,7 @@ def entries(root: Path, path: str) -> Iterator[Entry]:
 
 
 def walk(root: Path, path: str, deepest: int = 64) -> Iterator[Entry]:
-    """Everything below the folder `path`, depth first; what vanishes or cannot be read meanwhile is left out."""
+    """Everything below the folder `path`, depth first; what vanishes meanwhile is left out."""
     for entry in list(entries(root, path)):
         yield entry
         if entry.kind == "folder" and deepest > 1:
@@ -153,19 +181,16 @@ def walk(root: Path, path: str, deepest: int = 64) -> Iterator[Entry]:
 
 def _step(here: int, name: str, make: bool) -> int:
     """The folder `name` in the folder `here`, which is closed."""
-    try:
-        if make:
-            with suppress(FileExistsError):
-                os.mkdir(name, 0o755, dir_fd=here)
-        below = os.open(name, _FOLDER, dir_fd=here)
-    except BaseException:
-        raise
+    if make:
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o755, dir_fd=here)
+    below = os.open(name, _FOLDER, dir_fd=here)
     os.close(here)
     return below
 
 
 def _mode(here: int, name: str) -> int | None:
-    """The rights of the regular file `name`, None when there is nothing. Raises ToolError for anything else."""
+    """The rights of the regular file `name`, None when there is nothing. Raises ToolError for others."""
     try:
         about = os.stat(name, dir_fd=here, follow_symlinks=False)
     except FileNotFoundError:

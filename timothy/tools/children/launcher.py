@@ -116,7 +116,7 @@ class Run:
         os.execvpe(self._task["argv"][0], self._task["argv"], self._task["env"])
 
     def _limit(self) -> None:
-        """Bound what one process may take. Memory reserved but unused is cheap: the true limit is the data's."""
+        """Bound what one process may take; memory that is reserved and not used is cheap."""
         memory = self._task["memory"]
         wanted = (
             (resource.RLIMIT_CORE, 0),
