@@ -72,7 +72,8 @@ class Run:
         self._key = secrets.token_urlsafe(32)
         self._settled = threading.Event()
         self._endpoint: Endpoint | None = None
-        self._failure = ""
+        self._died = threading.Event()
+        self.failure = ""
         self._words: deque[str] = deque(maxlen=LAST_WORDS)
         self._process = _start(command)
         self._listener = _thread(self._listen)
@@ -101,8 +102,12 @@ class Run:
         """
         self._settled.wait(seconds)
         if self._endpoint is None:
-            raise ProviderUnreachable(self._failure or f"the model {self.model.name} is still loading")
+            raise ProviderUnreachable(self.failure or f"the model {self.model.name} is still loading")
         return self._endpoint
+
+    def died(self, seconds: float) -> bool:
+        """Whether the process ends within `seconds` from now; then `failure` holds its last words."""
+        return self._died.wait(seconds)
 
     def end(self) -> None:
         """End the process now: nothing in it is worth saving."""
@@ -144,8 +149,10 @@ class Run:
         """Name the death for all who wait, and give the pipes back."""
         status = self._process.wait()
         self._listener.join()
-        self._failure = f"the model's process ended ({_reason(status)}): {' / '.join(self._words)[-600:]}"
+        words = " / ".join(self._words)[-600:]
+        self.failure = f"the model's process ended ({_reason(status)})" + (f": {words}" if words else "")
         self._endpoint = None
+        self._died.set()
         self._settled.set()
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):

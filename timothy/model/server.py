@@ -51,6 +51,7 @@ def parameters(engine: Any, model: str, key: str, window: int) -> Any:
     chosen.cpuparams_batch.n_threads = 1
     chosen.cache_ram_mib = 0  # the default keeps up to 8 GiB of old prompts
     chosen.ui = False
+    chosen.verbosity = 1  # errors only: they are the last words that a death is explained by
     return chosen
 
 
