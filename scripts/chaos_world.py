@@ -1,0 +1,176 @@
+"""The processes of a chaos run: a provider that misbehaves, and a server that is killed and started again."""
+
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from pathlib import Path
+
+import requests
+
+ROOT = Path(__file__).resolve().parent.parent
+TOKEN = "chaos-token-of-the-harness"
+START_S = 30.0
+STOP_S = 20.0
+
+# Every entry of the chain, in order: its name, and the model whose name tells the fake provider what to do.
+# "fickle" is the usual one; what it does, request by request, comes from the seed.
+ENTRIES = {
+    "fickle": "fickle",
+    "steady": "normal?tokens=12&delay_s=0.005",
+    "slow": "slow?tokens=70&delay_s=0.05",
+    "flood": "normal?tokens=3000",
+    "length": "length",
+    "cut": "cut?tokens=6&delay_s=0.02",
+    "reset": "reset?tokens=6&delay_s=0.02",
+    "garbage": "garbage?tokens=6",
+    "error": "error?tokens=4",
+    "empty": "empty",
+    "hang": "hang",
+    "stalls": "hang?tokens=5",
+    "broken": "broken",
+    "overloaded": "overloaded",
+    "refused": "bad-request",
+    "thinks": "normal?reasoning=10&tokens=10&delay_s=0.02",
+    "tool": "tool?tokens=4&delay_s=0.01",
+    "writes": 'tool?tools=[{"name":"write_file","arguments":{"path":"a.txt","content":"x"}}]',
+}
+SETTINGS = """
+[turn]
+permission_s = 3
+ceiling_s = 60
+
+[stream]
+heartbeat_s = 2
+"""
+ENTRY = """
+[[providers]]
+name = "{name}"
+driver = "openai"
+base_url = "{url}"
+model = '{model}'
+idle_timeout_s = 1.5
+connect_timeout_s = 3
+"""
+
+
+class Provider:
+    """The fake provider, as a process of its own."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.fakes.provider"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        self.url = self.process.stdout.readline().rpartition(" ")[2].strip()
+
+    def order(self, model: str, behaviours: list[dict[str, object]]) -> None:
+        """What the model does, one behaviour a request."""
+        control = self.url.removesuffix("/v1") + "/control"
+        answer = requests.post(control, json={"model": model, "behaviours": behaviours}, timeout=10)
+        answer.raise_for_status()
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+class Server:
+    """`timothy serve` on a home and a port of its own. `kills` are the moments at which it died."""
+
+    def __init__(self, home: Path, provider_url: str) -> None:
+        self.home = home
+        self.port = _free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.kills: list[float] = []
+        self.said: deque[str] = deque(maxlen=400)
+        self._process: subprocess.Popen[str] | None = None
+        entries = (ENTRY.format(name=n, url=provider_url, model=m) for n, m in ENTRIES.items())
+        (home / "timothy.toml").write_text(SETTINGS + "".join(entries), encoding="utf-8")
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, crash_at: str | None = None) -> None:
+        """Start it and wait until it answers; with `crash_at`, it kills itself at that step of a turn."""
+        environment = {**os.environ, "TIMOTHY_API_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1"}
+        if crash_at:
+            environment["TIMOTHY_CRASH_AT"] = crash_at
+        self._process = subprocess.Popen(
+            [*_program(), "serve", "--port", str(self.port), "--home", str(self.home)],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
+        self._wait_until_it_answers()
+
+    def kill(self) -> None:
+        """SIGKILL, now."""
+        assert self._process is not None
+        self.kills.append(time.time())
+        self._process.kill()
+        self._process.wait()
+
+    def buried(self) -> int:
+        """Note the death of a process that died by itself; its exit status, negative for a signal."""
+        assert self._process is not None
+        self.kills.append(time.time())
+        return self._process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit status. Raises subprocess.TimeoutExpired."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(STOP_S)
+
+    def fill_disk(self, room: int) -> None:
+        """From now on no file can grow beyond the log's size now plus `room` bytes."""
+        largest = max(path.stat().st_size for path in self.home.iterdir() if path.is_file())
+        self._limit(largest + room)
+
+    def free_disk(self) -> None:
+        """Files may grow again."""
+        self._limit(resource.RLIM_INFINITY)
+
+    def _limit(self, size: int) -> None:
+        if self._process is not None and self.alive:
+            resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    def _listen(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stdout is not None
+        with process.stdout:
+            self.said.extend(process.stdout)
+
+    def _wait_until_it_answers(self) -> None:
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline and self.alive:
+            try:
+                if requests.get(f"{self.url}/health", timeout=5).status_code == 200:
+                    return
+            except requests.RequestException:
+                time.sleep(0.02)
+        raise RuntimeError("the server does not start; its last words:\n" + "".join(self.said))
+
+
+def _program() -> list[str]:
+    beside = Path(sys.executable).with_name("timothy")
+    if not beside.exists():
+        sys.exit(f"{beside} is missing: install the checkout into this Python first")
+    return [str(beside)]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
