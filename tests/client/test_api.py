@@ -187,6 +187,13 @@ def test_models_and_providers_are_listed(client: Client, server: ContractServer)
     assert client.providers()[0].healthy
 
 
+def test_usage_is_asked_for_by_group_and_time(client: Client, server: ContractServer) -> None:
+    row = {"key": "tiny", "attempts": 2, "cost": None, "unpriced_attempts": 2}
+    server.on("GET /v1/usage", as_json({"group": "model", "rows": [row], "total": row}))
+    assert client.usage("model", since="2030-01-01T00:00:00Z").rows == [row]
+    assert server.asked[0].query == {"group": "model", "from": "2030-01-01T00:00:00Z"}
+
+
 def _request_errors() -> list[type[TimothyError]]:
     return [*errors.RequestError.__subclasses__()]
 

@@ -1,4 +1,4 @@
-"""Kills, cuts and impatient clients: after a short run of each kind, an independent checker finds no breach."""
+"""After kills, cuts and impatient clients, an independent checker finds that nothing was lost."""
 
 import subprocess
 import sys

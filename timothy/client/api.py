@@ -20,6 +20,7 @@ from timothy.client.shapes import (
     SessionList,
     StopAnswer,
     Turn,
+    UsageReport,
 )
 from timothy.client.stream import TurnStream
 from timothy.gateway.base import ModelRow, ProviderRow
@@ -27,6 +28,7 @@ from timothy.gateway.base import ModelRow, ProviderRow
 T = TypeVar("T")
 Mode = Literal["again", "continue"]
 Answer = Literal["once", "session", "deny"]
+Group = Literal["day", "provider", "model", "session"]
 _ROWS = 500
 
 
@@ -145,6 +147,10 @@ class Client:
     def providers(self) -> list[ProviderRow]:
         """The chain's entries in order, and how they do."""
         return self._get("/v1/providers", ProviderList).providers
+
+    def usage(self, group: Group = "day", since: str | None = None, until: str | None = None) -> UsageReport:
+        """The ledger's sums, between two times (RFC 3339) where given."""
+        return self._get("/v1/usage", UsageReport, **{"group": group, "from": since, "to": until})
 
     def health(self) -> Health:
         """Whether the server can do its work."""

@@ -143,6 +143,14 @@ class ProviderList(msgspec.Struct, frozen=True):
     providers: list[ProviderRow]
 
 
+class UsageReport(msgspec.Struct, frozen=True):
+    """Sums of the ledger, by `group`. A price that is unknown is in no cost, but in `unpriced_attempts`."""
+
+    group: str
+    rows: list[dict[str, Any]]
+    total: dict[str, Any]
+
+
 class Health(msgspec.Struct, frozen=True):
     """`status` is "ok" or "degraded"; `checks` says why."""
 
