@@ -7,8 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -85,23 +85,88 @@ def run(
 
     Raises ToolError after a cancel, and when the command's supervisor itself broke.
     """
-    task = {
-        **msgspec.to_builtins(limits),
-        "argv": list(argv),
-        "root": str(root),
-        "folder": folder,
-        "env": dict(environment() if env is None else env),
-        "input": base64.b64encode(input).decode(),
-    }
     if cancel.cancelled:
         raise ToolError("cancelled before it started")
-    report = _supervised(msgspec.json.encode(task) + b"\n", limits.time_s + GRACE_S, cancel)
+    with closing(Supervised(argv, root=root, folder=folder, env=env, limits=limits, input=input)) as command:
+        report = command.report(cancel, limits.time_s + GRACE_S)
     if cancel.cancelled:
         raise ToolError("cancelled")
-    try:
-        return msgspec.json.decode(report, type=Outcome)
-    except msgspec.MsgspecError as error:
-        raise ToolError("the command's supervisor was killed") from error
+    if report is None:
+        raise ToolError("the command's supervisor was killed")
+    return report
+
+
+class Supervised:
+    """A command that runs beside its caller until it ends, `close()`, or the death of this process."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        root: Path,
+        folder: str = "",
+        env: Mapping[str, str] | None = None,
+        limits: Limits = USUAL,
+        input: bytes = b"",
+    ) -> None:
+        self._task = {
+            **msgspec.to_builtins(limits),
+            "argv": list(argv),
+            "root": str(root),
+            "folder": folder,
+            "env": dict(environment() if env is None else env),
+            "input": base64.b64encode(input).decode(),
+        }
+        self._lifeline, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", launcher.__file__],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    @property
+    def running(self) -> bool:
+        """False once all of it has ended."""
+        return self._process.poll() is None
+
+    def begin(self) -> None:
+        """Let the command start; `report()` does it too."""
+        if self._task:
+            task, self._task = self._task, {}
+            with contextlib.suppress(OSError):  # cut already: there will be no report
+                self._lifeline.sendall(msgspec.json.encode(task) + b"\n")
+
+    def report(self, cancel: Cancel, patience_s: float) -> Outcome | None:
+        """Wait for the end; None when a cancel, impatience, or the supervisor's death came first."""
+        self._lifeline.settimeout(patience_s)
+        cancel.attach(self._lifeline)
+        try:
+            self.begin()
+            return msgspec.json.decode(self._answer(), type=Outcome)
+        except msgspec.MsgspecError:
+            return None
+        finally:
+            cancel.detach()
+
+    def close(self) -> None:
+        """Cut the lifeline; on return the command and all that it started are dead."""
+        with self._lifeline, contextlib.suppress(OSError):  # the other side was faster
+            self._lifeline.shutdown(socket.SHUT_RDWR)
+        try:
+            self._process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def _answer(self) -> bytes:
+        pieces = bytearray()
+        with contextlib.suppress(OSError):  # cut by a cancel, or the supervisor is gone
+            while piece := self._lifeline.recv(65536):
+                pieces += piece
+        return bytes(pieces)
 
 
 def ask_child(name: str, request: Any, cancel: Cancel, limits: Limits) -> Any:
@@ -126,50 +191,3 @@ def ask_child(name: str, request: Any, cancel: Cancel, limits: Limits) -> Any:
     if "error" in answer:
         raise ToolError(answer["error"])
     return answer
-
-
-def _supervised(task: bytes, patience_s: float, cancel: Cancel) -> bytes:
-    """The launcher's report, or b"" when the lifeline was cut."""
-    ours, theirs = socket.socketpair()
-    with ours:
-        with theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-I", "-S", launcher.__file__],
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        with _ended(process, ours):
-            ours.settimeout(patience_s)
-            cancel.attach(ours)
-            try:
-                return _exchange(ours, task)
-            finally:
-                cancel.detach()
-
-
-def _exchange(lifeline: socket.socket, task: bytes) -> bytes:
-    report = bytearray()
-    with contextlib.suppress(
-        OSError
-    ):  # cut by a cancel, or the launcher is gone: then the report says nothing
-        lifeline.sendall(task)
-        while piece := lifeline.recv(65536):
-            report += piece
-    return bytes(report)
-
-
-@contextmanager
-def _ended(process: "subprocess.Popen[bytes]", lifeline: socket.socket) -> Iterator[None]:
-    """Whatever happens inside, the launcher has ended, and with it its command, when this block is left."""
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):  # the launcher was faster
-            lifeline.shutdown(socket.SHUT_RDWR)
-        try:
-            process.wait(GRACE_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()

@@ -61,6 +61,10 @@ class Run:
         self._tail = bytearray()
         self._total = 0
         self._deadline = time.monotonic() + task["time_s"]
+        self._news, told = os.pipe()
+        os.set_blocking(told, False)
+        signal.set_wakeup_fd(told)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # only to wake the wait below
 
     def report(self) -> dict | None:  # type: ignore[type-arg]  # JSON
         """How it ended: `reason` is `exit`, `time` or `output`; None when the lifeline broke."""
@@ -133,31 +137,29 @@ class Run:
 
     def _follow(self, output: int, child: int) -> str:
         """Collect the output until an end comes: `exit`, `time`, `output`, or `gone` for the lifeline."""
+        sources = [0, self._news, output]
         while True:
             left = self._deadline - time.monotonic()
             if left <= 0:
                 return "time"
-            # children are polled for: the output may stay open in a process that the command left behind
-            ready, _, _ = select.select([0, output], [], [], min(left, 0.05))
+            ready, _, _ = select.select(sources, [], [], left)
             if 0 in ready and not os.read(0, CHUNK):
                 return "gone"
+            if self._news in ready:
+                os.read(self._news, CHUNK)
             if output in ready and not self._take(output):
-                return self._last_word(child)
+                sources.remove(output)  # closed: the command is over, or goes on in silence
             if self._total > self._task["most_output"]:
                 return "output"
-            if not ready and _ended(child):
+            if _ended(child):
+                self._take_rest(output)
                 return "exit"
 
-    def _last_word(self, child: int) -> str:
-        """The output closed: the command is over, or goes on in silence."""
-        while not _ended(child):
-            left = self._deadline - time.monotonic()
-            if left <= 0:
-                return "time"
-            ready, _, _ = select.select([0], [], [], min(left, 0.01))
-            if ready and not os.read(0, CHUNK):
-                return "gone"
-        return "exit"
+    def _take_rest(self, output: int) -> None:
+        """What the command left in the pipe; not what others go on to write."""
+        for _ in range(64):
+            if not select.select([output], [], [], 0)[0] or not self._take(output):
+                return
 
     def _take(self, output: int) -> bool:
         piece = os.read(output, CHUNK)
