@@ -15,9 +15,7 @@ from typing import Any
 
 from chaos_world import ENTRIES, TOKEN
 
-from timothy import errors
-from timothy.client import Client, TurnStream
-from timothy.events import Done, Error, PermissionRequest, TextDelta, ToolResult, TurnStarted
+from timothy.client import Client, TurnStream, errors, events
 
 REFUSALS = (
     errors.AlreadyResolved,
@@ -150,11 +148,11 @@ class Visitor(threading.Thread):
 
     def leave_and_come_back(self, session_id: str) -> None:
         with self._send(session_id) as turn:
-            self._look(turn, events=self._random.randint(0, 12))
+            self._look(turn, limit=self._random.randint(0, 12))
         for _ in range(self._random.randint(1, 3)):
             time.sleep(self._random.random() * 0.3)
             with self._client.watch(session_id, after=turn.cursor or None) as again:
-                self._look(again, events=self._random.choice([3, 10, 1000]))
+                self._look(again, limit=self._random.choice([3, 10, 1000]))
 
     def stop_in_the_middle(self, session_id: str) -> None:
         turn = self._send(session_id)
@@ -211,15 +209,15 @@ class Visitor(threading.Thread):
         self._history.acknowledged(session_id, turn.turn_id, key, message)
         return turn
 
-    def _look(self, turn: TurnStream, events: int = 1_000_000, answers: bool = False) -> None:
+    def _look(self, turn: TurnStream, limit: int = 1_000_000, answers: bool = False) -> None:
         """Note what the turn shows, up to so many events."""
         sight = Sight(turn.session_id, turn.turn_id, whole=not turn.cursor)
         try:
             for number, event in enumerate(turn):
                 sight.take(event, turn)
-                if answers and isinstance(event, PermissionRequest):
+                if answers and isinstance(event, events.PermissionRequest):
                     self._answer(event.id)
-                if number >= events:
+                if number >= limit:
                     return
         finally:
             turn.close()
@@ -256,20 +254,20 @@ class Sight:
         self._whole = whole
 
     def take(self, event: object, turn: TurnStream) -> None:
-        if isinstance(event, TurnStarted) or not self.views:
+        if isinstance(event, events.TurnStarted) or not self.views:
             self._turn_id = turn.turn_id
-            self._whole = self._whole or isinstance(event, TurnStarted)
+            self._whole = self._whole or isinstance(event, events.TurnStarted)
             self.views.append(View(self._session_id, self._turn_id))
         view = self.views[-1]
         match event:
-            case TextDelta(text) if self._whole:
+            case events.TextDelta(text) if self._whole:
                 view.text += text
                 view.marks.append((time.time(), len(view.text)))
-            case Done():
+            case events.Done():
                 view.terminals.append("done")
-            case Error(code=code):
+            case events.Error(code=code):
                 view.terminals.append(code)
-            case ToolResult(call_id=call_id, status=status):
+            case events.ToolResult(call_id=call_id, status=status):
                 view.tools.append((call_id, status))
 
 

@@ -23,11 +23,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from chaos_clients import History, Visitor
-from chaos_world import ENTRIES, TOKEN, Provider, Server
+from chaos_world import ENTRIES, TOKEN, Provider, Server, steps
 
-from actors.crash import STEPS
-from timothy.client import Client
-from timothy.errors import TimothyError
+from timothy.client import Client, errors
 
 # What the usual model does, request by request: (how often, the behaviour).
 FICKLE: list[tuple[int, dict[str, object]]] = [
@@ -40,6 +38,7 @@ FICKLE: list[tuple[int, dict[str, object]]] = [
     (1, {"tokens": 3, "end": "error"}),
     (1, {"tokens": 0, "end": "reset"}),
 ]
+STEPS = steps()
 SETTLE_S = 60.0
 STEP_S = 8.0
 Disaster = Callable[[], None]
@@ -199,7 +198,7 @@ class Run:
             time.sleep(0.05)
         try:
             outcome = client.send(session_id, "Are you there?", ENTRIES["steady"]).wait().outcome
-        except TimothyError as error:
+        except errors.TimothyError as error:
             outcome = f"{error.code}: {error.message}"
         self.history.probed(session_id, outcome, client.session(session_id).turn_active)
 

@@ -1,5 +1,6 @@
 """The processes of a chaos run: a provider that misbehaves, and a server that is killed and started again."""
 
+import ast
 import os
 import resource
 import signal
@@ -161,6 +162,14 @@ class Server:
             except requests.RequestException:
                 time.sleep(0.02)
         raise RuntimeError("the server does not start; its last words:\n" + "".join(self.said))
+
+
+def steps() -> tuple[str, ...]:
+    """The named steps of a turn at which the server can be told to die, read from its source."""
+    for node in ast.parse((ROOT / "actors" / "crash.py").read_bytes()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "STEPS":
+            return tuple(ast.literal_eval(node.value))
+    raise RuntimeError("actors/crash.py names no STEPS")
 
 
 def _program() -> list[str]:

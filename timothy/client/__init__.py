@@ -1,5 +1,6 @@
 """The Python client: send, watch, stop and answer over HTTP; a lost stream goes on from its cursor."""
 
+from timothy import errors, events
 from timothy.client.api import Client
 from timothy.client.shapes import (
     Accepted,
@@ -26,4 +27,6 @@ __all__ = [
     "StopAnswer",
     "Turn",
     "TurnStream",
+    "errors",
+    "events",
 ]
