@@ -34,6 +34,8 @@ class CurrentTime:
         return "Reads the clock, which changes nothing."
 
     def run(self, input: dict[str, Any], context: Context, cancel: Cancel) -> str:
+        if cancel.cancelled:
+            raise ToolError("cancelled")
         now = datetime.now().astimezone(_zone(input["timezone"]) if input.get("timezone") else None)
         return f"{now.isoformat(timespec='seconds')} ({now:%A}, {now.tzname()})"
 

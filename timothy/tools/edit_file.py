@@ -42,12 +42,12 @@ class EditFile:
 
     def run(self, input: dict[str, Any], context: Context, cancel: Cancel) -> str:
         path = input["path"]
+        if cancel.cancelled:
+            raise ToolError("cancelled, nothing was changed")
         with files.opened(context.workspace, path, write=True, make=False) as (here, name), files.alone(here):
             with files.plain(here, name) as file:
                 before = files.exact_text(file.read(MAX_BYTES + 1), path)
             after, places = _changed(before, input)
-            if cancel.cancelled:
-                raise ToolError("cancelled, nothing was changed")
             files.replace(here, name, files.encoded(after))
         return f"Changed {path} in {places} place{'s' * (places != 1)}."
 

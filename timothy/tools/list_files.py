@@ -36,6 +36,8 @@ class ListFiles:
         return f"Lists the names of files in {input.get('folder') or 'the workspace'}, which changes nothing."
 
     def run(self, input: dict[str, Any], context: Context, cancel: Cancel) -> str:
+        if cancel.cancelled:
+            raise ToolError("cancelled")
         where = input.get("folder", "")
         found = (files.walk if input.get("deep") else files.entries)(context.workspace, where)
         lines = []

@@ -1,0 +1,249 @@
+"""Speaks with MCP servers by the official SDK, whose event loop has this process to itself.
+
+It serves a Unix socket: one connection is one question, a line of JSON, and its answer, another; a connection
+that its asker closes cancels the call. A server that dies is started again, later each time.
+Protocol: https://modelcontextprotocol.io/specification
+"""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from mcp import Client, MCPError, StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+CONNECT_S = 60.0
+LOOK_S = 60.0
+LONGEST_DELAY_S = 60.0
+STEADY_S = 60.0
+MAX_PAGES = 50
+MAX_LINE = 64 * 1024 * 1024
+
+
+class Watched:
+    """A transport's stream of messages that tells when it ends, which is when the server died."""
+
+    def __init__(self, stream: Any, ended: asyncio.Event) -> None:
+        self._stream = stream
+        self._ended = ended
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __aiter__(self) -> "Watched":
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self._stream.__anext__()
+        except BaseException:
+            self._ended.set()
+            raise
+
+    async def __aenter__(self) -> "Watched":
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *problem: Any) -> Any:
+        return await self._stream.__aexit__(*problem)
+
+
+class Server:
+    """One configured server: connected, or waiting to be started again."""
+
+    def __init__(self, settings: dict[str, Any], first_delay_s: float) -> None:
+        self.settings = settings
+        self.tools: list[dict[str, Any]] = []
+        self._first_delay_s = first_delay_s
+        self._state = "starting"
+        self._error = ""
+        self._starts = 0
+        self._next_start: float | None = None
+        self._client: Client | None = None
+        self._ended = asyncio.Event()
+
+    def status(self) -> dict[str, Any]:
+        """How the server does, for a person."""
+        wait = None if self._next_start is None else max(0.0, round(self._next_start - time.monotonic(), 1))
+        return {
+            "name": self.settings["name"],
+            "state": self._state,
+            "tools": len(self.tools),
+            "starts": self._starts,
+            "error": self._error,
+            "next_start_s": wait,
+        }
+
+    async def live(self) -> None:
+        """Keep the server running for as long as this task does."""
+        delay = self._first_delay_s
+        while True:
+            began = time.monotonic()
+            try:
+                await self._session()
+                self._error = "its connection ended"
+            except Exception as error:  # noqa: BLE001  whatever it is: named, and tried again
+                self._error = _words(error)
+            self._client, self._state = None, "waiting"
+            delay = self._first_delay_s if time.monotonic() - began > STEADY_S else delay
+            self._next_start = time.monotonic() + delay
+            await asyncio.sleep(delay)
+            self._next_start, delay = None, min(delay * 2, LONGEST_DELAY_S)
+
+    async def call(self, tool: str, input: dict[str, Any]) -> dict[str, Any]:
+        """What the tool answers: `text`, or `error`."""
+        name = self.settings["name"]
+        if self._client is None:
+            return {"error": f"the MCP server {name} is not running ({self._error or self._state})"}
+        try:
+            result = await self._client.call_tool(tool, input)
+        except MCPError as error:
+            died = (
+                f"; the server {name} died meanwhile, the call may have run" if self._ended.is_set() else ""
+            )
+            return {"error": f"{error}{died}"}
+        text = "\n".join(_shown(block.model_dump(mode="json", by_alias=True)) for block in result.content)
+        if not text and result.structured_content is not None:
+            text = json.dumps(result.structured_content, ensure_ascii=False)
+        return {"error": text or "the tool failed without a word"} if result.is_error else {"text": text}
+
+    async def _session(self) -> None:
+        """One life of the server, until its connection ends. Raises whatever keeps it from living."""
+        self._state, self._ended = "starting", asyncio.Event()
+        self._starts += 1
+        client = Client(_watched(self._transport(), self._ended))
+        async with asyncio.timeout(CONNECT_S):
+            await client.__aenter__()
+        try:
+            self.tools = await _listed(client)
+            self._client, self._state, self._error = client, "ready", ""
+            while not self._ended.is_set():
+                await _within(self._ended, LOOK_S)
+                if not self._ended.is_set():
+                    self.tools = await _listed(client)
+        finally:
+            self._client = None
+            await client.__aexit__(None, None, None)
+
+    def _transport(self) -> AbstractAsyncContextManager[Any]:
+        if self.settings["url"]:
+            return streamable_http_client(self.settings["url"])
+        parameters = StdioServerParameters(
+            command=self.settings["command"],
+            args=list(self.settings["args"]),
+            env=dict(self.settings["env"]),
+        )
+        return stdio_client(parameters)
+
+
+@asynccontextmanager
+async def _watched(transport: AbstractAsyncContextManager[Any], ended: asyncio.Event) -> AsyncIterator[Any]:
+    async with transport as (read, write):
+        yield Watched(read, ended), write
+
+
+async def _within(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return
+
+
+async def _listed(client: Client) -> list[dict[str, Any]]:
+    tools: list[dict[str, Any]] = []
+    cursor: str | None = None
+    for _ in range(MAX_PAGES):
+        page = await client.list_tools(cursor=cursor, cache_mode="refresh")
+        tools += [
+            {"name": tool.name, "description": tool.description or "", "schema": tool.input_schema}
+            for tool in page.tools
+        ]
+        cursor = page.next_cursor
+        if not cursor:
+            break
+    return tools
+
+
+def _shown(block: dict[str, Any]) -> str:
+    """A piece of a result as text; of what is no text, what and how much it is."""
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return text
+        case {"type": "resource", "resource": {"text": str(text)}}:
+            return text
+        case {"type": "resource_link", "uri": uri}:
+            return f"[resource {uri}]"
+        case {"type": kind, "data": str(data)}:
+            return f"[{kind} {block.get('mimeType', '')}, {len(data) * 3 // 4} bytes]"
+    return f"[{block.get('type')}]"
+
+
+def _words(error: BaseException) -> str:
+    """What went wrong, also inside a group of errors."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"[:500]
+
+
+class Helper:
+    """All servers, and the socket where they are asked for."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self._path = request["socket"]
+        delay = request["first_delay_s"]
+        self._servers = {settings["name"]: Server(settings, delay) for settings in request["servers"]}
+        self._closing = asyncio.Event()
+
+    async def serve(self) -> None:
+        """Serve until somebody asks to close; then let the servers end in order."""
+        lives = [asyncio.create_task(server.live()) for server in self._servers.values()]
+        listener = await asyncio.start_unix_server(self._connection, self._path, limit=MAX_LINE)
+        async with listener:
+            await self._closing.wait()
+            for life in lives:
+                life.cancel()
+            await asyncio.gather(*lives, return_exceptions=True)
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            answer = await self._unless_gone(json.loads(await reader.readline()), reader)
+            if answer is not None:
+                writer.write(json.dumps(answer).encode() + b"\n")
+                await writer.drain()
+        except ConnectionError:  # the asker is gone
+            return
+        finally:
+            writer.close()
+
+    async def _unless_gone(self, question: dict[str, Any], reader: asyncio.StreamReader) -> Any:
+        """The answer; None, and the work cancelled, when the asker closes first."""
+        work = asyncio.create_task(self._answer(question))
+        gone = asyncio.create_task(reader.read(1))
+        await asyncio.wait([work, gone], return_when=asyncio.FIRST_COMPLETED)
+        gone.cancel()
+        if work.done():
+            return work.result()
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        return None
+
+    async def _answer(self, question: dict[str, Any]) -> Any:
+        match question:
+            case {"ask": "servers"}:
+                return [{**server.status(), "listed": server.tools} for server in self._servers.values()]
+            case {"ask": "call", "server": name, "tool": tool, "input": input}:
+                return await self._servers[name].call(tool, input)
+            case {"ask": "close"}:
+                self._closing.set()
+        return {}
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    asyncio.run(Helper(json.loads(sys.stdin.buffer.read())).serve())
