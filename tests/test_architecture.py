@@ -12,7 +12,7 @@ LAYERS = (
     ("client", "cli", "commands", "doctor"),
     ("gateway", "turn"),
     ("providers", "tools", "eventlog", "ledger"),
-    ("conversation", "permissions", "database", "config", "model"),
+    ("conversation", "permissions", "database", "config", "home", "model"),
     ("events", "stream", "cancel", "errors", "moment", "text", "hazards"),
 )
 FOREIGN = {
