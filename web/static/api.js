@@ -1,0 +1,168 @@
+// The server's API: JSON calls, and event streams read by fetch.
+
+// The server answered, and the answer was no.
+export class Refused extends Error {
+  constructor(status, body) {
+    super(body.message || `the server answered ${status}`);
+    this.status = status;
+    this.code = body.error || `http_${status}`;
+    this.details = body;
+  }
+}
+
+// No answer came: the network, or the server, is not there.
+export class Unreachable extends Error {}
+
+// A proxy in front of a server that is restarting says these; to us it is the same as no answer.
+const AWAY = new Set([502, 504]);
+const CALL_TIMEOUT_MS = 20_000;
+
+async function request(method, path, { body, headers = {}, signal } = {}) {
+  const options = { method, headers: { ...headers }, signal, credentials: "same-origin", cache: "no-store" };
+  if (body !== undefined) {
+    options.headers["Content-Type"] = "application/json";
+    options.body = JSON.stringify(body);
+  }
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch (error) {
+    if (signal?.aborted) throw signal.reason ?? error;
+    throw new Unreachable("the server cannot be reached", { cause: error });
+  }
+  if (AWAY.has(response.status)) throw new Unreachable(`the server is away (${response.status})`);
+  if (!response.ok) throw new Refused(response.status, await json(response));
+  return response;
+}
+
+async function json(response) {
+  try {
+    return (await response.json()) ?? {};
+  } catch {
+    return {}; // an error page that is not ours has no JSON; its status says enough
+  }
+}
+
+async function call(method, path, body) {
+  const signal = AbortSignal.timeout(CALL_TIMEOUT_MS);
+  try {
+    const response = await request(method, path, { body, signal });
+    return response.status === 204 ? null : await response.json();
+  } catch (error) {
+    if (error instanceof Refused || error instanceof Unreachable) throw error;
+    throw new Unreachable("the server did not answer in time", { cause: error });
+  }
+}
+
+function query(parameters) {
+  const pairs = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== "");
+  return pairs.length ? `?${new URLSearchParams(pairs)}` : "";
+}
+
+const at = (id, rest = "") => `/v1/sessions/${encodeURIComponent(id)}${rest}`;
+
+export const signIn = (token) => call("POST", "/v1/sign-in", { token });
+export const listSessions = (parameters = {}) => call("GET", `/v1/sessions${query(parameters)}`);
+export const createSession = (body = {}) => call("POST", "/v1/sessions", body);
+export const readSession = (id, parameters = {}) => call("GET", at(id, query(parameters)));
+export const changeSession = (id, change) => call("PATCH", at(id), change);
+export const deleteSession = (id) => call("DELETE", at(id));
+export const readEvents = (id, parameters = {}) => call("GET", at(id, `/events${query(parameters)}`));
+export const readTurn = (id, turnId) => call("GET", at(id, `/turns/${encodeURIComponent(turnId)}`));
+export const stopTurn = (id, turnId) => call("POST", at(id, "/stop"), turnId ? { turn_id: turnId } : {});
+export const decide = (permissionId, decision) =>
+  call("POST", `/v1/permissions/${encodeURIComponent(permissionId)}`, { decision });
+export const get = (path) => call("GET", path);
+export const post = (path, body = {}) => call("POST", path, body);
+export const put = (path, body) => call("PUT", path, body);
+export const remove = (path) => call("DELETE", path);
+export const renderBlocks = (blocks) => call("POST", "/v1/render", { blocks });
+
+// True when the server has this route at all: controls without one are not shown.
+const known = new Map();
+export function offers(path) {
+  if (!known.has(path)) {
+    const asked = request("OPTIONS", path).then(
+      () => true,
+      (error) => !(error instanceof Refused && error.status === 404),
+    );
+    known.set(path, asked);
+  }
+  return known.get(path);
+}
+
+// Sends a message, or retries the last one when `mode` is given. The key makes a repeat harmless, so a
+// lost answer is asked for again. Resolves to {turnId, response}; response is null for a detached send.
+export async function startTurn(id, { message, mode, model, key, detached, attachments }) {
+  const headers = { "Idempotency-Key": key, ...(detached ? { Prefer: "respond-async" } : {}) };
+  const body = mode ? { mode } : { message };
+  if (model) body.model = model;
+  if (attachments?.length) body.attachments = attachments;
+  const path = at(id, mode ? "/messages/retry" : "/messages");
+  const response = await patiently(() => request("POST", path, { body, headers }));
+  if (response.status === 202) return { turnId: (await response.json()).turn_id, response: null };
+  return { turnId: response.headers.get("X-Turn-Id"), response };
+}
+
+export function openLive(id, cursor, signal) {
+  return request("GET", at(id, `/live${query({ after: cursor || undefined })}`), { signal });
+}
+
+export const RETRY_DELAYS_MS = [500, 1000, 2000, 4000, 8000];
+
+export const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+async function patiently(attempt) {
+  for (const delay of RETRY_DELAYS_MS.slice(0, 3)) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!(error instanceof Unreachable)) throw error;
+      await pause(delay);
+    }
+  }
+  return attempt();
+}
+
+// Server-sent events, as in the HTML standard, in arrays: all that one read brought. Comments wake nobody.
+export async function* batches(response, onBytes = () => {}) {
+  const reader = response.body.getReader();
+  const parser = new FrameParser();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      onBytes();
+      const events = parser.push(value);
+      if (events.length) yield events;
+    }
+  } finally {
+    reader.cancel().catch(() => {}); // already broken, or already closed: nothing is left to cancel
+  }
+}
+
+export class FrameParser {
+  #decoder = new TextDecoder("utf-8");
+  #rest = "";
+  #data = [];
+
+  // The events that are complete after these bytes.
+  push(bytes) {
+    const text = this.#rest + this.#decoder.decode(bytes, { stream: true });
+    // a CR at the very end may be half of a CRLF: it waits for the next bytes
+    const lines = text.split(/\r\n|\n|\r(?!$)/);
+    this.#rest = lines.pop();
+    const events = [];
+    for (const line of lines) this.#line(line, events);
+    return events;
+  }
+
+  #line(line, events) {
+    if (line === "") {
+      if (this.#data.length) events.push(JSON.parse(this.#data.join("\n")));
+      this.#data = [];
+    } else if (line.startsWith("data:")) {
+      this.#data.push(line.slice(line[5] === " " ? 6 : 5));
+    }
+  }
+}

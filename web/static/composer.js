@@ -1,0 +1,223 @@
+// The line to type in: a draft per conversation that survives a reload, and what became of a send.
+
+import { h, icon, uuid } from "./dom.js";
+import { toast } from "./toast.js";
+
+const LONGEST_MESSAGE = 1_000_000;
+const LARGEST_STORED_FILE = 200_000;
+const by = (id) => document.getElementById(id);
+
+export class Composer {
+  #slot = "new";
+  #draft = emptyDraft();
+  #saving = null;
+  #form = by("composer");
+  #field = by("message");
+  #unsent = by("unsent");
+
+  // `hooks`: submit(), stop().
+  constructor(hooks) {
+    by("send").append(icon("send"));
+    by("stop").append(icon("stop"));
+    by("attach").append(icon("clip"));
+    this.#form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      hooks.submit();
+    });
+    by("stop").addEventListener("click", hooks.stop);
+    this.#field.addEventListener("input", () => this.#edited());
+    this.#field.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      hooks.submit();
+    });
+    addEventListener("pagehide", () => this.#save());
+    this.#takeFiles();
+  }
+
+  focus() {
+    this.#field.focus();
+  }
+
+  get isEmpty() {
+    return this.#field.value.trim() === "" && this.#draft.files.length === 0;
+  }
+
+  // What would be sent: the words, then each attached text as a fenced block.
+  get message() {
+    return [this.#field.value.trim(), ...this.#draft.files.map(fenced)].filter(Boolean).join("\n\n");
+  }
+
+  // The same until the text is edited, so that a message that may have arrived is never taken twice.
+  get key() {
+    this.#draft.key ??= uuid();
+    this.#save();
+    return this.#draft.key;
+  }
+
+  // Turns to the draft of another conversation; null is the one that is not begun yet.
+  open(sessionId) {
+    this.#save();
+    this.#slot = sessionId ?? "new";
+    this.#draft = load(this.#slot);
+    this.#show();
+  }
+
+  // The conversation that was not begun yet has an id now: its draft goes with it.
+  adopt(sessionId) {
+    localStorage.removeItem(place(this.#slot));
+    this.#slot = sessionId;
+    this.#save();
+  }
+
+  setText(text) {
+    this.#field.value = text;
+    this.#edited();
+    this.focus();
+  }
+
+  sending(on) {
+    this.#form.classList.toggle("is-sending", on);
+    by("send").disabled = on;
+    this.#field.readOnly = on;
+    if (on) this.#mark("");
+  }
+
+  // The server has the message.
+  sent() {
+    this.#draft = emptyDraft();
+    this.#show();
+    this.#save();
+  }
+
+  // It is still here. A message that may have arrived keeps its key.
+  notSent(why, { mayHaveArrived }) {
+    if (!mayHaveArrived) this.#draft.key = null;
+    this.#mark(why);
+    this.#save();
+  }
+
+  running(on, stopping) {
+    by("stop").hidden = !on;
+    by("stop").disabled = stopping;
+    by("send").hidden = on && this.isEmpty;
+  }
+
+  #edited() {
+    this.#draft.key = null;
+    this.#mark("");
+    this.#fit();
+    clearTimeout(this.#saving);
+    this.#saving = setTimeout(() => this.#save(), 200);
+    if (!by("stop").hidden) by("send").hidden = this.isEmpty;
+  }
+
+  #mark(why) {
+    this.#draft.unsent = why;
+    this.#unsent.textContent = why;
+    this.#unsent.hidden = !why;
+    this.#form.classList.toggle("is-unsent", Boolean(why));
+  }
+
+  #fit() {
+    if (CSS.supports("field-sizing", "content")) return;
+    this.#field.style.height = "auto";
+    this.#field.style.height = `${this.#field.scrollHeight}px`;
+  }
+
+  #show() {
+    this.#field.value = this.#draft.text;
+    this.#mark(this.#draft.unsent);
+    this.#showFiles();
+    this.#fit();
+  }
+
+  #save() {
+    clearTimeout(this.#saving);
+    this.#draft.text = this.#field.value;
+    const isEmpty = !this.#draft.text && !this.#draft.files.length;
+    if (isEmpty) return localStorage.removeItem(place(this.#slot));
+    const files = this.#draft.files.filter((file) => file.text.length <= LARGEST_STORED_FILE);
+    try {
+      localStorage.setItem(place(this.#slot), JSON.stringify({ ...this.#draft, files }));
+    } catch (error) {
+      // the browser's store is full: the text is still in the field
+      if (error.name !== "QuotaExceededError") throw error;
+    }
+  }
+
+  #takeFiles() {
+    const picker = by("picker");
+    by("attach").addEventListener("click", () => picker.click());
+    picker.addEventListener("change", () => {
+      this.#attach([...picker.files]);
+      picker.value = "";
+    });
+    this.#field.addEventListener("paste", (event) => {
+      if (!event.clipboardData.files.length) return;
+      event.preventDefault();
+      this.#attach([...event.clipboardData.files]);
+    });
+    const main = by("main");
+    main.addEventListener("dragover", (event) => event.preventDefault());
+    main.addEventListener("drop", (event) => {
+      event.preventDefault();
+      this.#attach([...event.dataTransfer.files]);
+    });
+  }
+
+  async #attach(files) {
+    for (const file of files) {
+      const text = await readText(file);
+      if (text === null) toast(`${file.name} is no text; only text can be attached`);
+      else if (this.message.length + text.length > LONGEST_MESSAGE) toast(`${file.name} is too long for one message`);
+      else this.#draft.files.push({ name: file.name, text });
+    }
+    this.#draft.key = null;
+    this.#showFiles();
+    this.#save();
+    this.focus();
+  }
+
+  #showFiles() {
+    const chips = this.#draft.files.map((file) => {
+      const remove = h("button", { type: "button", class: "quiet", "aria-label": `remove ${file.name}`, text: "×" });
+      remove.addEventListener("click", () => {
+        this.#draft.files = this.#draft.files.filter((other) => other !== file);
+        this.#draft.key = null;
+        this.#showFiles();
+        this.#save();
+      });
+      return h("span", { class: "chip" }, file.name, remove);
+    });
+    by("files").replaceChildren(...chips);
+  }
+}
+
+const place = (slot) => `timothy:draft:${slot}`;
+const emptyDraft = () => ({ text: "", key: null, unsent: "", files: [] });
+
+function load(slot) {
+  const stored = localStorage.getItem(place(slot));
+  return stored ? { ...emptyDraft(), ...JSON.parse(stored) } : emptyDraft();
+}
+
+// The file's text, or null when it is no UTF-8 text.
+async function readText(file) {
+  if (file.size > 4 * LONGEST_MESSAGE) return null;
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+    return text.includes("\0") ? null : text;
+  } catch (error) {
+    if (error instanceof TypeError) return null;
+    throw error;
+  }
+}
+
+// A fence that is longer than any inside the text.
+function fenced({ name, text }) {
+  const longest = Math.max(2, ...[...text.matchAll(/`{3,}/g)].map((match) => match[0].length));
+  const fence = "`".repeat(longest + 1);
+  const language = /\.([a-z0-9]+)$/i.exec(name)?.[1] ?? "";
+  return `${name}:\n${fence}${language}\n${text.replace(/\n$/, "")}\n${fence}`;
+}

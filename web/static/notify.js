@@ -1,0 +1,51 @@
+// Telling somebody who looks elsewhere that a turn ended, or waits: the tab's title, a sound, a notification.
+
+import { look } from "./look.js";
+
+let mark = "";
+let title = "";
+
+export function setTitle(text) {
+  title = text;
+  show();
+}
+
+function show() {
+  const whole = `${mark ? `${mark} · ` : ""}${title ? `${title} · ` : ""}Timothy`;
+  if (document.title !== whole) document.title = whole;
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) return;
+  mark = "";
+  show();
+});
+
+// `words` is for the title, `body` for the notification. Says nothing to somebody who is looking.
+export function tell(words, body, open) {
+  if (!document.hidden) return;
+  mark = words;
+  show();
+  const { sound, notify } = look();
+  if (sound) beep();
+  if (notify && globalThis.Notification?.permission === "granted") {
+    const notification = new Notification(`Timothy: ${words}`, { body, tag: "timothy" });
+    notification.addEventListener("click", () => {
+      window.focus();
+      open();
+    });
+  }
+}
+
+export function beep() {
+  const context = new AudioContext();
+  const tone = context.createOscillator();
+  const gain = context.createGain();
+  gain.gain.setValueAtTime(0.08, context.currentTime);
+  gain.gain.exponentialRampToValueAtTime(0.0001, context.currentTime + 0.5);
+  tone.frequency.value = 660;
+  tone.connect(gain).connect(context.destination);
+  tone.start();
+  tone.stop(context.currentTime + 0.5);
+  tone.addEventListener("ended", () => context.close());
+}

@@ -1,0 +1,234 @@
+// The conversation on the page: a keyed list of turns; each turn updates its own pieces and nothing else.
+
+import { copyButton, h, setText } from "./dom.js";
+import { newPart, ToolGroup } from "./parts.js";
+import { textOf } from "./reducer.js";
+import { doing, duration, ending, endingDetail, isRunning, numbers } from "./words.js";
+
+const GROUPED_FROM = 3;
+
+export class TranscriptView {
+  #views = new Map();
+
+  // `page`: decide, again, branch, edit, currency, and the live facts of `update`.
+  constructor(element, page) {
+    this.element = element;
+    this.page = page;
+  }
+
+  // `state`: {turns, isRunning, stopping, changedAt}.
+  update(state) {
+    const fresh = new Map();
+    let previous = null;
+    state.turns.forEach((turn, index) => {
+      const view = this.#views.get(turn.key) ?? new TurnView(this.page);
+      fresh.set(turn.key, view);
+      view.update(turn, { ...state, isLast: index === state.turns.length - 1 });
+      const next = previous ? previous.nextElementSibling : this.element.firstElementChild;
+      if (next !== view.element) this.element.insertBefore(view.element, next);
+      previous = view.element;
+    });
+    for (const [key, view] of this.#views) if (!fresh.has(key)) view.element.remove();
+    this.#views = fresh;
+  }
+
+  // The words that count seconds.
+  tick(state) {
+    const last = state.turns.at(-1);
+    if (last) this.#views.get(last.key)?.tick(last, state);
+  }
+}
+
+class TurnView {
+  #user = null;
+  #parts = [];
+  #turn = null;
+  #isLast = null;
+  #body = h("div", { class: "answer" });
+  #foot = null;
+  element = h("article", { class: "turn" });
+
+  constructor(page) {
+    this.page = page;
+    this.#foot = new Foot(page);
+    this.element.append(this.#body, this.#foot.element);
+  }
+
+  update(turn, state) {
+    const isLive = turn.end === null && turn.evidence === null && state.isRunning && state.isLast;
+    this.element.classList.toggle("is-live", isLive);
+    this.element.setAttribute("aria-busy", String(isLive));
+    if (turn !== this.#turn || state.isLast !== this.#isLast) {
+      this.#showUser(turn);
+      this.#showParts(turn.parts, isLive);
+      this.#foot.update(turn, state, isLive);
+      this.#turn = turn;
+      this.#isLast = state.isLast;
+    }
+    this.tick(turn, state);
+  }
+
+  tick(turn, state) {
+    if (!this.element.classList.contains("is-live")) return;
+    this.#foot.tick(turn, state);
+    for (const { view, kind } of this.#parts) if (kind === "permission") view.tick();
+  }
+
+  #showUser(turn) {
+    if (!turn.user || this.#user) return this.#user?.update(turn);
+    this.#user = new UserMessage(this.page);
+    this.#user.update(turn);
+    this.element.prepend(this.#user.element);
+  }
+
+  #showParts(parts, isLive) {
+    const segments = segmentsOf(parts);
+    segments.forEach((segment, index) => {
+      const shown = this.#parts[index];
+      if (shown?.kind !== segment.kind) {
+        for (const old of this.#parts.splice(index)) old.view.element.remove();
+        const view = segment.kind === "group" ? new ToolGroup() : newPart(segment.kind, this.page);
+        this.#parts[index] = { kind: segment.kind, view };
+        this.#body.append(view.element);
+      }
+      this.#parts[index].view.update(segment.part, isLive && index === segments.length - 1);
+    });
+    for (const old of this.#parts.splice(segments.length)) old.view.element.remove();
+  }
+}
+
+function segmentsOf(parts) {
+  const segments = [];
+  for (let index = 0; index < parts.length; ) {
+    let end = index;
+    while (end < parts.length && parts[end].kind === "tool" && !isRunning(parts[end])) end += 1;
+    if (end - index >= GROUPED_FROM) {
+      segments.push({ kind: "group", part: parts.slice(index, end) });
+      index = end;
+    } else {
+      segments.push({ kind: parts[index].kind, part: parts[index] });
+      index += 1;
+    }
+  }
+  return segments;
+}
+
+class UserMessage {
+  #turn = null;
+  #text = h("div", { class: "user-text", dir: "auto" });
+  #attachments = h("div", { class: "attachments" });
+  #actions = h("div", { class: "actions" });
+  element = h("div", { class: "user", role: "group", "aria-label": "you" }, this.#attachments, this.#text, this.#actions);
+
+  constructor(page) {
+    this.page = page;
+    const edit = h("button", { type: "button", class: "quiet edit", text: "edit" });
+    edit.addEventListener("click", () => this.edit());
+    this.#actions.append(copyButton(() => this.#turn.user.text), edit);
+  }
+
+  update(turn) {
+    this.#turn = turn;
+    setText(this.#text, turn.user.text);
+    const names = (turn.user.attachments ?? []).map((one) => h("span", { class: "chip", text: one.name ?? one.id ?? one }));
+    if (this.#attachments.childElementCount !== names.length) this.#attachments.replaceChildren(...names);
+    this.#actions.hidden = !Number.isInteger(turn.user.seq);
+  }
+
+  // The text becomes a field; sending it makes a new conversation from here.
+  edit() {
+    if (this.element.querySelector("textarea")) return;
+    const field = h("textarea", { dir: "auto", "aria-label": "edit your message", rows: "3" });
+    field.value = this.#turn.user.text;
+    const send = h("button", { type: "submit", class: "primary", text: "Send as a new branch" });
+    const cancel = h("button", { type: "button", text: "Cancel" });
+    const form = h("form", { class: "edit-form" }, field, h("div", { class: "row" }, send, cancel));
+    const close = () => {
+      form.replaceWith(this.#text);
+      this.#actions.hidden = false;
+    };
+    cancel.addEventListener("click", close);
+    field.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") close();
+      else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) form.requestSubmit();
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
+    });
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (field.value.trim()) this.page.edit(this.#turn, field.value.trim());
+    });
+    this.#text.replaceWith(form);
+    this.#actions.hidden = true;
+    field.focus();
+  }
+}
+
+// The line under a turn: what it does, or how it ended; what can be done; what it took.
+class Foot {
+  #turn = null;
+  #state = h("span", { class: "state" });
+  #seconds = h("span", { class: "seconds" });
+  #detail = h("p", { class: "detail", dir: "auto" });
+  #actions = h("span", { class: "actions" });
+  #numbers = h("dl", { class: "numbers" });
+  #line = h("div", { class: "foot-line" }, this.#state, this.#seconds, this.#actions, this.#numbers);
+  element = h("div", { class: "foot" }, this.#line, this.#detail);
+
+  constructor(page) {
+    this.page = page;
+    this.copy = copyButton(() => textOf(this.#turn));
+    this.again = this.#button("again", () => this.page.again(this.#turn));
+    this.continue = this.#button("continue", () => this.page.continue(this.#turn));
+    this.branch = this.#button("branch", () => this.page.branch(this.#turn));
+  }
+
+  #button(label, act) {
+    const button = h("button", { type: "button", class: `quiet ${label}`, text: label });
+    button.addEventListener("click", async () => {
+      button.disabled = true;
+      await Promise.resolve(act()).finally(() => (button.disabled = false));
+    });
+    return button;
+  }
+
+  update(turn, state, isLive) {
+    this.#turn = turn;
+    this.element.dataset.outcome = isLive ? "running" : (turn.meta?.outcome ?? "");
+    if (!isLive) {
+      setText(this.#state, ending(turn));
+      setText(this.#seconds, "");
+    }
+    const detail = isLive ? "" : endingDetail(turn);
+    setText(this.#detail, detail);
+    this.#detail.hidden = !detail;
+    this.#offer(turn, state, isLive);
+    this.#numbers.replaceChildren(
+      ...numbers(turn, this.page.currency).map(([name, value]) => h("div", {}, h("dt", { text: name }), h("dd", { text: value }))),
+    );
+  }
+
+  #offer(turn, state, isLive) {
+    const isUnfinished = turn.meta !== null && turn.meta.outcome !== "completed";
+    const offered = isLive
+      ? []
+      : [
+          state.isLast && turn.meta && this.again,
+          state.isLast && isUnfinished && textOf(turn) && this.continue,
+          textOf(turn) && this.copy,
+          turn.evidence && textOf(turn) && this.branch,
+        ].filter(Boolean);
+    const shown = [...this.#actions.children];
+    if (shown.length !== offered.length || shown.some((one, index) => one !== offered[index])) {
+      this.#actions.replaceChildren(...offered);
+    }
+  }
+
+  tick(turn, state) {
+    const words = doing(turn, state.stopping);
+    setText(this.#state, words);
+    const quiet = performance.now() - state.changedAt;
+    setText(this.#seconds, words && quiet > 3000 ? duration(Math.floor(quiet / 1000) * 1000) : "");
+  }
+}

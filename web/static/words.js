@@ -1,0 +1,143 @@
+// States in words: what a turn does now, how it ended, what it took.
+
+const ENDS = {
+  stopped: "stopped by you",
+  turn_timeout: "cut: the turn reached its time limit",
+  stream_cut: "cut: the provider closed the stream before its end",
+  gateway_stream_cut: "cut: the gateway closed the stream before its end",
+  turn_aborted: "failed: the turn broke inside the server",
+  server_shutdown: "interrupted: the server was shut down",
+  interrupted: "interrupted: the server restarted",
+  empty_response: "failed: the model gave an empty answer",
+  chain_exhausted: "failed: no provider could answer",
+  provider_unreachable: "failed: the provider cannot be reached",
+  provider_stalled: "failed: the provider went silent",
+  provider_timeout: "failed: the provider took too long",
+  provider_error: "failed: the provider had an error",
+  malformed_stream: "failed: the provider's answer could not be read",
+  bad_request: "failed: the provider refused the request",
+  context_overflow: "failed: the conversation is too long for this model",
+  auth_failed: "failed: the provider did not accept the key",
+  model_not_found: "failed: the provider does not have this model",
+  rate_limited: "failed: too many requests at the provider",
+  overloaded: "failed: the provider is overloaded",
+  storage_unavailable: "failed: the server could not store the answer",
+};
+
+const INCOMPLETE = {
+  length: "cut short: the answer reached the model's length limit",
+  content_filter: "cut short: the provider's content filter stepped in",
+  max_steps: "cut short: the turn reached its limit of steps",
+};
+
+const AFTER = new Set(["stopped", "turn_timeout", "stream_cut", "gateway_stream_cut"]);
+
+// One line that says how a turn ended; "" for an answer that is simply whole.
+export function ending(turn) {
+  if (!turn.end) return "";
+  if (turn.end.type === "done") return turn.incomplete ? INCOMPLETE[turn.incomplete] || "cut short" : "";
+  const { code } = turn.end;
+  const words = ENDS[code] || "failed";
+  const after = AFTER.has(code) && turn.meta?.duration_ms ? ` after ${duration(turn.meta.duration_ms)}` : "";
+  return `${words}${after}${code === "stopped" ? "" : ` (${code})`}`;
+}
+
+// The provider's own words, when they say more than the line above them.
+export function endingDetail(turn) {
+  if (turn.end?.type !== "error" || turn.end.code === "stopped") return "";
+  return turn.end.message || "";
+}
+
+const STATUS = {
+  loading_model: "loading the model",
+  waiting_for_provider: "waiting for the provider",
+  compacting: "summing up the earlier conversation",
+  storage_retrying: "storage does not answer; trying again",
+};
+
+// What a running turn does now; "" while its text is flowing.
+export function doing(turn, stopping) {
+  if (stopping) return "stopping";
+  if (turn.state === "waiting") return "waiting for you";
+  if (turn.status) return turn.status.message || STATUS[turn.status.code] || turn.status.code;
+  const last = turn.parts.at(-1);
+  if (!last || turn.seq <= 1) return "waiting for the model";
+  if (last.kind === "reasoning") return "thinking";
+  if (last.kind === "tool") return isRunning(last) ? `running ${last.name}` : "reading the result";
+  if (last.kind === "retry") return "trying again";
+  if (last.kind === "failover") return `waiting for ${last.to}`;
+  return "";
+}
+
+export const isRunning = (call) => call.status === "starting" || call.status === "running";
+
+const DECISIONS = {
+  once: "allowed once",
+  session: "allowed for this conversation",
+  deny: "denied",
+  timeout: "not answered in time",
+  cancelled: "no longer asked",
+};
+export const decided = (decision) => DECISIONS[decision] || decision;
+
+const DANGERS = {
+  read: "reads",
+  write: "changes files",
+  execute: "runs a program",
+  network: "reaches the network",
+};
+export const danger = (kind) => DANGERS[kind] || kind;
+
+const TOOL_STATES = { ok: "done", error: "error", denied: "denied", cancelled: "cancelled" };
+export const toolState = (call) => TOOL_STATES[call.status] || "running";
+
+// The argument that tells most, on one line.
+export function telling(input) {
+  if (!input || typeof input !== "object") return "";
+  const first = ["command", "path", "url", "query", "expression", "name", "text"].find((key) => input[key]);
+  const value = first ? input[first] : Object.values(input)[0];
+  if (value === undefined || value === null) return "";
+  return String(typeof value === "object" ? JSON.stringify(value) : value).replace(/\s+/g, " ").slice(0, 120);
+}
+
+export function duration(milliseconds) {
+  if (milliseconds < 950) return `${Math.round(milliseconds)} ms`;
+  const seconds = milliseconds / 1000;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 90) return `${Math.round(seconds)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${Math.round(seconds % 60)} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+export const count = (number) => (number === null || number === undefined ? "unknown" : number.toLocaleString("en"));
+
+export function money(cost, currency = "USD") {
+  if (cost === null || cost === undefined) return "unknown";
+  return `${cost < 0.01 && cost > 0 ? cost.toPrecision(2) : cost.toFixed(2)} ${currency}`;
+}
+
+// Model, tokens, time and cost of a turn: pairs of a name and a value.
+export function numbers(turn, currency) {
+  const meta = turn.meta;
+  if (!meta) return [];
+  const usage = meta.usage ?? turn.usage;
+  const model = [meta.model, meta.provider && `on ${meta.provider}`].filter(Boolean).join(" ");
+  return [
+    ["model", model || "unknown"],
+    ["tokens", usage ? `${count(usage.input_tokens)} in, ${count(usage.output_tokens)} out` : "unknown"],
+    ["time", meta.duration_ms === null || meta.duration_ms === undefined ? "unknown" : duration(meta.duration_ms)],
+    ["cost", money(meta.cost, currency)],
+  ];
+}
+
+export function ago(time, now = Date.now()) {
+  const minutes = Math.floor((now - Date.parse(time)) / 60_000);
+  if (!(minutes >= 1)) return "now";
+  if (minutes < 60) return `${minutes} min`;
+  if (minutes < 24 * 60) return `${Math.floor(minutes / 60)} h`;
+  if (minutes < 7 * 24 * 60) return `${Math.floor(minutes / 1440)} d`;
+  return new Date(time).toLocaleDateString(undefined, { day: "numeric", month: "short", year: "numeric" });
+}
+
+export const titleOf = (session) => session?.title || "New conversation";
