@@ -90,18 +90,17 @@ class Calls:
     def _target(self, index: int | None, given: str, name: str, text: str) -> _Growing | None:
         """The call that a piece belongs to, perhaps a new one; None for an echo of a complete call."""
         call = self._find(index, given)
-        if call is None:
-            return self._begin(index, given, name, tentative=False)
-        if given and call.given and given != call.given:
-            return self._begin(index, given, name, tentative=False)
+        if call is None or (given and call.given and given != call.given):
+            return self._begin(index, given, name)
         if not name or not call.name:
             call.given = call.given or given
             return call
-        if call.complete:
-            if given == call.given and text in ("", call.arguments):
-                return None if given or text else self._begin(index, given, name, tentative=True)
-            return self._begin(index, given, name, tentative=False)
-        return call if name == call.name else self._begin(index, given, name, tentative=False)
+        same = name == call.name and given in ("", call.given)
+        if not call.complete:
+            return call if name == call.name else self._begin(index, given, name)
+        if same and (text == call.arguments or (given and not text)):
+            return None
+        return self._begin(index, given, name, tentative=same and not text)
 
     def _find(self, index: int | None, given: str) -> _Growing | None:
         if index is not None:
@@ -109,7 +108,7 @@ class Calls:
         known = next((call for call in reversed(self._calls) if given and call.given == given), None)
         return known or (self._calls[-1] if self._calls else None)
 
-    def _begin(self, index: int | None, given: str, name: str, *, tentative: bool) -> _Growing:
+    def _begin(self, index: int | None, given: str, name: str, *, tentative: bool = False) -> _Growing:
         call = _Growing(self._unique(given), given, repaired(name), tentative=tentative)
         self._calls.append(call)
         if index is not None:
