@@ -66,11 +66,12 @@ class Relay:
                 self._written_at = time.monotonic()
                 return piece
             if finished or self._closed:
+                self.close()  # not every server calls it when the client is gone by now
                 raise StopIteration
             self._woken.wait()
 
     def close(self) -> None:
-        """The response is over, read or not: the provider is let go."""
+        """The response is over, read or not: the provider is let go. Any thread, any number of times."""
         self._closed = True
         self._cancel.cancel()
         self._room.set()
@@ -81,7 +82,7 @@ class Relay:
     def tick(self, heartbeat_s: float) -> None:
         """Called every LOOK_S by the ticker: notice a client that left, keep a silent stream alive."""
         if self._gone():
-            self._cancel.cancel()
+            self.close()
         elif time.monotonic() - self._written_at >= heartbeat_s:
             self._written_at = time.monotonic()
             self._put(PING)

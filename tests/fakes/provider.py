@@ -123,7 +123,7 @@ class FakeProvider:
         self._server.fake = self
         self.port: int = self._server.server_address[1]
         self.base_url = f"http://{host}:{self.port}/v1"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(SLICE_S,), daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.005,), daemon=True)
 
     def __enter__(self) -> "FakeProvider":
         self._thread.start()

@@ -30,8 +30,9 @@ from timothy.events import AttemptEnded, AttemptStarted, Done, Error, Event, Tex
 from timothy.gateway.base import ModelRow, ProviderRow
 from timothy.gateway.clock import Clock
 from timothy.gateway.tally import Tally, status_of
+from timothy.providers.dial import LOOPBACK
 from timothy.providers.sse import Framer
-from timothy.providers.wire import LOOPBACK, Exchange
+from timothy.providers.wire import Exchange
 from timothy.stream import failure, terminated
 
 CONNECT_S = 10.0
@@ -112,13 +113,15 @@ class RemoteGateway:
     def _dial(self, exchange: Exchange, request: ModelRequest) -> None:
         """Send the request and read the headers. Raises a ProviderError whose words name the gateway."""
         headers = {**self._headers, "Content-Type": "application/json", "Accept": "text/event-stream"}
+        limit = self._settings.first_content_s
         if request.request_id:
             headers["X-Request-Id"] = request.request_id
         try:
             exchange.send(f"{self._url}/v1/stream", headers, msgspec.json.encode(request))
+            if not exchange.answered(limit):
+                raise ProviderStalled("no answer")
             exchange.begin()
         except ProviderStalled as error:
-            limit = self._settings.first_content_s
             raise ProviderTimeout(f"the gateway at {self._url} sent no headers in {limit:g} s") from error
         except StreamCut as error:
             raise GatewayStreamCut(f"the gateway at {self._url}: {error.message}") from error
