@@ -14,6 +14,7 @@ from typing import BinaryIO
 import msgspec
 
 from timothy.permissions import protected
+from timothy.text import honest
 from timothy.tools.base import ToolError
 
 MAX_PATH = 1_000
@@ -146,8 +147,8 @@ def exact_text(data: bytes, path: str) -> str:
 
 
 def encoded(text: str) -> bytes:
-    """`text` as UTF-8; half of a surrogate pair becomes U+FFFD."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+    """`text` as UTF-8; what that cannot hold is repaired."""
+    return honest(text).encode()
 
 
 def folder_of(path: str) -> str:

@@ -19,6 +19,7 @@ import msgspec
 import timothy
 from timothy.cancel import Cancel
 from timothy.config import McpServer
+from timothy.text import to_json
 from timothy.tools.base import Context, Danger, Tool, ToolError
 from timothy.tools.process import Limits, Supervised, environment
 
@@ -110,9 +111,11 @@ class Servers:
             connection.settimeout(patience_s)
             cancel.attach(connection)
             try:
-                connection.sendall(msgspec.json.encode(question) + b"\n")
+                connection.sendall(to_json(question) + b"\n")
                 answer = b"".join(iter(lambda: connection.recv(65536), b""))
             except OSError as error:
+                if cancel.cancelled:
+                    raise ToolError("cancelled") from error
                 raise ToolError(f"the helper process for MCP servers did not answer: {error}") from error
             finally:
                 cancel.detach()
@@ -202,7 +205,7 @@ class McpTool:
         return self._server
 
     def rationale(self, input: dict[str, Any]) -> str:
-        given = msgspec.json.encode(input).decode()[:500]
+        given = to_json(input).decode()[:500]
         return (
             f"Calls {self._listed.name} of the MCP server {self._server} with {given};"
             " that program decides what happens, and is not kept in a sandbox."

@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+
+from timothy.text import honest
 
 MAX_NOTES = 500
 MAX_CHARACTERS = 2_000
@@ -23,8 +24,16 @@ class Note(msgspec.Struct, frozen=True):
     created_at: str
 
 
-class NotesFull(ValueError):
+class NotesError(Exception):
+    """The notes cannot be had, or not be changed so."""
+
+
+class NotesFull(NotesError):
     """No further note, or not so long a one, is kept."""
+
+
+class NotesDamaged(NotesError):
+    """The file of notes cannot be read, or not be written."""
 
 
 class Notes:
@@ -34,15 +43,16 @@ class Notes:
         self._path = home / "notes.json"
 
     def all(self) -> list[Note]:
-        """Every note, oldest first. Raises OSError, or msgspec.MsgspecError when the file was damaged."""
+        """Every note, oldest first. Raises NotesDamaged."""
         try:
-            raw = self._path.read_bytes()
+            return msgspec.json.decode(self._path.read_bytes(), type=list[Note])
         except FileNotFoundError:
             return []
-        return msgspec.json.decode(raw, type=list[Note])
+        except (OSError, msgspec.MsgspecError) as error:
+            raise NotesDamaged(f"{self._path}: {error}") from error
 
     def add(self, text: str) -> Note:
-        """Keep `text`; the same text twice is one note. Raises NotesFull."""
+        """Keep `text`; the same text twice is one note. Raises NotesError."""
         note = Note(uuid.uuid4().hex[:8], _fitting(text), datetime.now(UTC).isoformat(timespec="seconds"))
         with self._changing() as notes:
             for known in notes:
@@ -54,7 +64,7 @@ class Notes:
         return note
 
     def edit(self, id: str, text: str) -> Note | None:
-        """Give note `id` another text; None when there is no such note. Raises NotesFull."""
+        """Give note `id` another text; None when there is no such note. Raises NotesError."""
         text = _fitting(text)
         with self._changing() as notes:
             for place, note in enumerate(notes):
@@ -64,7 +74,7 @@ class Notes:
         return None
 
     def delete(self, id: str) -> bool:
-        """Forget note `id`; False when there is no such note."""
+        """Forget note `id`; False when there is no such note. Raises NotesDamaged."""
         with self._changing() as notes:
             kept = [note for note in notes if note.id != id]
             found = len(kept) < len(notes)
@@ -74,27 +84,41 @@ class Notes:
     @contextmanager
     def _changing(self) -> Iterator[list[Note]]:
         """The notes to change in place; written back at the end of the block."""
+        with self._locked():
+            notes = self.all()
+            before = list(notes)
+            yield notes
+            if notes != before:
+                self._write(notes)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
         # a lock of the system's, not of the thread module's: real threads beside a patched loop come here too
-        lock = os.open(self._path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            lock = os.open(self._path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise NotesDamaged(f"{self._path}: {error.strerror}") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            notes = self.all()
-            yield notes
-            self._write(notes)
+            yield
         finally:
             os.close(lock)
 
     def _write(self, notes: list[Note]) -> None:
         raw = msgspec.json.format(msgspec.json.encode(notes), indent=1)
-        with tempfile.NamedTemporaryFile(dir=self._path.parent, prefix=".notes-", delete=False) as file:
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(file.name, self._path)
+        beside = self._path.with_suffix(".new")  # under the lock there is only one
+        try:
+            with open(beside, "wb") as file:
+                file.write(raw)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, self._path)
+        except OSError as error:
+            raise NotesDamaged(f"{self._path}: {error.strerror}") from error
 
 
 def _fitting(text: str) -> str:
-    text = text.strip()
+    text = honest(text.strip())
     if not text or len(text) > MAX_CHARACTERS:
         raise NotesFull(f"a note has 1 to {MAX_CHARACTERS} characters, this one has {len(text)}")
     return text

@@ -16,6 +16,7 @@ import msgspec
 
 import timothy
 from timothy.cancel import Cancel
+from timothy.text import to_json
 from timothy.tools.base import ToolError
 from timothy.tools.children import launcher
 
@@ -137,7 +138,7 @@ class Supervised:
         if self._task:
             task, self._task = self._task, {}
             with contextlib.suppress(OSError):  # cut already: there will be no report
-                self._lifeline.sendall(msgspec.json.encode(task) + b"\n")
+                self._lifeline.sendall(to_json(task) + b"\n")
 
     def report(self, cancel: Cancel, patience_s: float) -> Outcome | None:
         """Wait for the end; None when a cancel, impatience, or the supervisor's death came first."""
@@ -180,7 +181,7 @@ def ask_child(name: str, request: Any, cancel: Cancel, limits: Limits) -> Any:
         root=Path("/"),
         env=environment(PYTHONPATH=str(Path(timothy.__file__).parent.parent)),
         limits=limits,
-        input=msgspec.json.encode(request),
+        input=to_json(request),
     )
     if outcome.reason == "time":
         raise ToolError(f"gave up after {limits.time_s:g} s")

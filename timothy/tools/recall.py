@@ -4,6 +4,7 @@ from typing import Any
 
 from timothy.cancel import Cancel
 from timothy.tools.base import Context, Danger, ToolError
+from timothy.tools.notes import NotesError
 
 
 class Recall:
@@ -29,7 +30,11 @@ class Recall:
         if cancel.cancelled:
             raise ToolError("cancelled")
         words = input.get("words", "").casefold().split()
-        notes = [note for note in context.notes.all() if all(word in note.text.casefold() for word in words)]
+        try:
+            kept = context.notes.all()
+        except NotesError as error:
+            raise ToolError(str(error)) from error
+        notes = [note for note in kept if all(word in note.text.casefold() for word in words)]
         if not notes:
             return "There is no such note." if words else "There are no notes yet."
         return "\n".join(f"{note.id} ({note.created_at[:10]}): {note.text}" for note in notes)

@@ -4,7 +4,7 @@ from typing import Any
 
 from timothy.cancel import Cancel
 from timothy.tools.base import Context, Danger, ToolError
-from timothy.tools.notes import MAX_CHARACTERS, NotesFull
+from timothy.tools.notes import MAX_CHARACTERS, NotesError
 
 
 class Remember:
@@ -54,7 +54,7 @@ class Remember:
                 if input.get("id")
                 else context.notes.add(input["text"])
             )
-        except NotesFull as error:
+        except NotesError as error:
             raise ToolError(str(error)) from error
         if note is None:
             raise ToolError(f"there is no note {input['id']!r}")
