@@ -6,7 +6,7 @@ import threading
 
 
 class Cancel:
-    """One attempt's cancel handle. The worker attaches what it blocks on; anyone may cancel, once or often."""
+    """One attempt's cancel handle. The worker attaches what it blocks on; anyone may cancel."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -105,11 +105,13 @@ class ProviderSettings(Section, frozen=True):
         return self.silence_s if self.first_content_timeout_s is None else self.first_content_timeout_s
 
     def api_key(self, environment: Mapping[str, str] = os.environ) -> str:
-        """The key that `api_key_env` names, or "" when none is named. Raises ConfigError when it is not set."""
+        """The key that `api_key_env` names, "" when none is named. Raises ConfigError when it is not set."""
         if not self.api_key_env:
             return ""
         if self.api_key_env not in environment:
-            raise ConfigError(f"provider {self.name!r}: the environment variable {self.api_key_env} is not set")
+            raise ConfigError(
+                f"provider {self.name!r}: the environment variable {self.api_key_env} is not set"
+            )
         return environment[self.api_key_env]
 
 
@@ -133,9 +135,7 @@ def default_home(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(environment.get("TIMOTHY_HOME") or platformdirs.user_data_dir("timothy", appauthor=False))
 
 
-def load(
-    home: Path, file: Path | None = None, environment: Mapping[str, str] = os.environ
-) -> Config:
+def load(home: Path, file: Path | None = None, environment: Mapping[str, str] = os.environ) -> Config:
     """The checked configuration from `file`, or `timothy.toml` in `home` where there is one.
 
     Raises ConfigError, which names the file or the variable, the key, and what is allowed.
@@ -258,11 +258,19 @@ def _check_provider(entry: ProviderSettings, where: str, names: list[str]) -> No
     key = f"{where}: key providers (entry {entry.name!r})"
     if not entry.name or names.count(entry.name) > 1:
         raise ConfigError(f"{key}: every entry needs a name of its own")
-    if entry.driver in ("openai", "anthropic", "ollama") and not entry.base_url.startswith(("http://", "https://")):
+    if entry.driver in ("openai", "anthropic", "ollama") and not entry.base_url.startswith(
+        ("http://", "https://")
+    ):
         raise ConfigError(f"{key}.base_url: must start with http:// or https://, is {entry.base_url!r}")
     if entry.driver != "scripted" and not entry.model and entry.driver != "local":
         raise ConfigError(f"{key}.model: must name a model")
-    for field in ("connect_timeout_s", "idle_timeout_s", "first_content_timeout_s", "max_tokens", "context_window"):
+    for field in (
+        "connect_timeout_s",
+        "idle_timeout_s",
+        "first_content_timeout_s",
+        "max_tokens",
+        "context_window",
+    ):
         value = getattr(entry, field)
         if value is not None and value <= 0:
             raise ConfigError(f"{key}.{field}: {value:g} is out of range; allowed: above 0")

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from timothy.text import to_json
+
 Decision = Literal["once", "session", "deny", "timeout", "cancelled"]
 ToolStatus = Literal["ok", "error", "denied", "cancelled"]
 IncompleteReason = Literal["length", "content_filter", "max_steps"]
@@ -205,7 +207,6 @@ AnyEvent = (
     | AttemptEnded
 )
 
-_encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 # Line ends to some parsers (Python's str.splitlines, JavaScript before 2019), so they travel escaped.
@@ -218,7 +219,7 @@ _LINE_ENDS = (
 
 def encode(event: Event) -> bytes:
     """The event as one line of JSON, UTF-8, with U+2028, U+2029 and U+0085 escaped."""
-    line = _encoder.encode(event)
+    line = to_json(event)
     if line.isascii():
         return line
     for raw, escaped in _LINE_ENDS:

@@ -268,7 +268,6 @@ function again() {
 
 async function askWhoWaits() {
   if (!list.sessions.some((session) => session.turn_active)) return void list.waiting.clear();
-  if (!(await api.offers("/v1/permissions/pending"))) return;
   const { pending } = await api.get("/v1/permissions/pending");
   list.waiting = new Set(pending.map((one) => one.session_id));
 }

@@ -1,0 +1,281 @@
+"""One session: the claim and the stop, one at a time, answered from memory."""
+
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pykka
+
+from actors.base import BaseActor, Target, deliver
+from actors.claims import Claim, Claims
+from actors.crash import crash_point
+from actors.messages import (
+    Accepted,
+    Adopt,
+    Busy,
+    EndNow,
+    Exclusive,
+    Idle,
+    NotBegun,
+    NoTurn,
+    OtherTurn,
+    Send,
+    SessionDied,
+    Stop,
+    StorageRetrying,
+    TurnDied,
+    TurnFinished,
+    TurnOver,
+    Write,
+    Wrote,
+)
+from timothy.errors import ServerShutdown, TurnAborted
+from timothy.eventlog.records import EndTurn, Refused, UpdateSession, Written
+from timothy.events import Meta, Status
+from timothy.turn import fold
+from timothy.turn.replay import Replay
+
+logger = logging.getLogger(__name__)
+
+TITLE_LENGTH = 60
+
+
+@dataclass(slots=True)
+class SessionParts:
+    """What every SessionActor works with."""
+
+    claims: Claims
+    persistence: Target
+    sessions: Target
+    start_turn: Callable[[Claim], pykka.ActorRef[Any]]
+    accepting: Callable[[], bool]
+
+
+class SessionActor(BaseActor):
+    """Serialises claims and stops of one session. It never reads or waits for the database."""
+
+    def __init__(self, session_id: str, parts: SessionParts) -> None:
+        super().__init__()
+        self._session_id = session_id
+        self._parts = parts
+        self._handled = 0
+
+    def on_receive(self, message: Any) -> None:
+        self._handled += 1
+        match message:
+            case Send():
+                self._send(message)
+            case Stop():
+                self._stop_turn(message)
+            case Exclusive():
+                self._exclusive(message)
+            case Wrote():
+                self._wrote(message)
+            case TurnFinished():
+                self._finished(message)
+            case TurnDied(turn_id=turn_id, cause=cause):
+                self._died(turn_id, cause)
+            case StorageRetrying():
+                self._storage_retrying(message)
+            case Adopt():
+                self._adopt()
+            case _:
+                raise TypeError(f"a session does not understand {message!r}")
+        self._rest_if_idle()
+
+    def cleaned_up(self, cause: str | None) -> None:
+        if cause is not None:
+            deliver(self._parts.sessions, SessionDied(self._session_id, cause))
+
+    @property
+    def _claim(self) -> Claim | None:
+        return self._parts.claims.get(self._session_id)
+
+    def _send(self, send: Send) -> None:
+        crash_point("before_claim")
+        claim = self._claim
+        if claim is not None or self._session_id in self._parts.claims.exclusive:
+            deliver(send.answer_to, Busy(claim.replay.turn_id if claim else None))
+        elif not self._parts.accepting():
+            deliver(send.answer_to, NotBegun(ServerShutdown.code, "the server is shutting down"))
+        elif send.deadline < time.monotonic():
+            deliver(send.answer_to, NotBegun("storage_unavailable", "the server is too busy: try again"))
+        else:
+            self._take_claim(send)
+
+    def _take_claim(self, send: Send) -> None:
+        replay = Replay(self._session_id, send.order.turn_id, send.order.started_at)
+        self._parts.claims.take(self._session_id, Claim(send, replay, time.monotonic()))
+        crash_point("after_claim")
+        self._write(Write(send.order, self._parts.sessions, "begin", send.deadline))
+
+    def _write(self, write: Write) -> None:
+        self._parts.persistence.tell(write)
+
+    def _wrote(self, news: Wrote) -> None:
+        claim = self._claim
+        if news.token == "exclusive":
+            self._exclusive_over(news)
+        elif claim is not None and claim.replay.turn_id == news.turn_id:
+            if news.token == "begin" and not claim.begun:
+                self._begun(claim, news.verdict)
+            elif news.token == "evidence":
+                self._evidence_written(claim, news.verdict)
+
+    def _begun(self, claim: Claim, verdict: Any) -> None:
+        if isinstance(verdict, Refused):
+            self._release(claim)
+            code = "storage_unavailable" if verdict.code == "append_refused" else verdict.code
+            deliver(claim.send.answer_to, NotBegun(code, verdict.message, verdict.turn_id))
+            return
+        claim.begun = True
+        claim.user_seq = verdict.seq
+        crash_point("after_begun")
+        claim.turn = self._parts.start_turn(claim)
+        deliver(claim.send.answer_to, Accepted(claim.replay.turn_id, claim.replay))
+
+    def _stop_turn(self, stop: Stop) -> None:
+        claim = self._claim
+        if claim is None:
+            deliver(stop.answer_to, NoTurn())
+        elif stop.turn_id not in (None, claim.replay.turn_id):
+            deliver(stop.answer_to, OtherTurn(claim.replay.turn_id))
+        else:
+            self._end_turn(claim, stop)
+
+    def _end_turn(self, claim: Claim, stop: Stop) -> None:
+        if stop.answer_to is not None:
+            claim.waiting_stops.append(stop.answer_to)
+        claim.replay.state = "stopping"
+        if claim.finished is None:
+            order = EndNow(stop.code, stop.reason)
+            if not deliver(claim.turn, order):
+                claim.end_early = order
+
+    def _finished(self, news: TurnFinished) -> None:
+        claim = self._claim
+        if claim is None or claim.replay.turn_id != news.turn_id or claim.finished is not None:
+            return  # the first end of a turn is its end
+        claim.finished = news
+        crash_point("before_evidence")
+        self._write(Write(news.order, self._parts.sessions, "evidence"))
+
+    def _died(self, turn_id: str, cause: str | None) -> None:
+        """The turn's actor is gone; if it left no end, what it had shown becomes the evidence."""
+        claim = self._claim
+        if claim is None or claim.replay.turn_id != turn_id or claim.finished is not None:
+            return
+        logger.error("turn %s died without saying so: %s", turn_id, cause)
+        took = _milliseconds(claim)
+        reason = f"the turn broke inside the server: {cause or 'it stopped'}"
+        order, closing = fold.aborted(
+            self._session_id, turn_id, claim.replay.events(), TurnAborted.code, reason, took
+        )
+        self._finished(TurnFinished(self._session_id, turn_id, order, closing))
+
+    def _evidence_written(self, claim: Claim, verdict: Any) -> None:
+        assert claim.finished is not None
+        crash_point("after_evidence")
+        if isinstance(verdict, Refused):
+            self._evidence_refused(claim, claim.finished.order, verdict)
+            return
+        order = claim.finished.order
+        crash_point("before_release")
+        self._release(claim)
+        for event in claim.finished.closing:
+            claim.replay.append(event)
+        claim.replay.append(_meta(order, verdict))
+        claim.replay.close()
+        for waiting in claim.waiting_stops:
+            deliver(waiting, TurnOver(order.turn_id, order.outcome))
+        self._give_title(claim, verdict)
+
+    def _evidence_refused(self, claim: Claim, order: EndTurn, verdict: Refused) -> None:
+        """The log took the turn but not its evidence: say so in the plainest row there is."""
+        logger.error("the evidence of turn %s was refused: %s", order.turn_id, verdict.message)
+        if order.code == TurnAborted.code and len(order.rows) == 1 and "text" not in order.rows[0].payload:
+            raise RuntimeError(f"the log refuses even a plain failure: {verdict.message}")
+        smallest, terminal = fold.plain(order, TurnAborted.code, f"the log refused: {verdict.message}")
+        claim.finished = None
+        self._finished(TurnFinished(self._session_id, order.turn_id, smallest, (terminal,)))
+
+    def _release(self, claim: Claim) -> None:
+        """Free before anyone can see the end: the next send never gets a 409 from this turn."""
+        self._parts.claims.release(self._session_id)
+        if not claim.begun:
+            claim.replay.close()
+            for waiting in claim.waiting_stops:
+                deliver(waiting, NoTurn())
+
+    def _give_title(self, claim: Claim, verdict: Written) -> None:
+        """After-work, with the claim free: the first words of the first message name the session."""
+        title = shorten(claim.send.text)
+        if verdict.title is None and title:
+            order = UpdateSession(
+                append_id=str(uuid.uuid4()), session_id=self._session_id, title=title, only_untitled=True
+            )
+            self._write(Write(order))
+
+    def _storage_retrying(self, news: StorageRetrying) -> None:
+        claim = self._claim
+        if claim is not None and claim.begun and claim.replay.turn_id == news.turn_id:
+            claim.replay.append(Status("storage_retrying", f"saving fails and is tried again: {news.reason}"))
+
+    def _exclusive(self, message: Exclusive) -> None:
+        claim = self._claim
+        exclusive = self._parts.claims.exclusive
+        if claim is not None or self._session_id in exclusive:
+            deliver(message.answer_to, Busy(claim.replay.turn_id if claim else None))
+            return
+        exclusive[self._session_id] = message
+        deadline = time.monotonic() + 5
+        self._write(Write(message.order, self._parts.sessions, "exclusive", deadline))
+
+    def _exclusive_over(self, news: Wrote) -> None:
+        message = self._parts.claims.exclusive.pop(self._session_id, None)
+        if message is not None:
+            deliver(message.answer_to, news)
+
+    def _adopt(self) -> None:
+        """Go on with what a predecessor left: an order is repeated, since a repeat changes nothing."""
+        claim = self._claim
+        if claim is None:
+            return
+        if claim.finished is not None:
+            self._write(Write(claim.finished.order, self._parts.sessions, "evidence"))
+        elif not claim.begun:
+            self._write(Write(claim.send.order, self._parts.sessions, "begin", claim.send.deadline))
+        elif claim.turn is None or not claim.turn.is_alive():
+            self._died(claim.replay.turn_id, "the session's actor died")
+
+    def _rest_if_idle(self) -> None:
+        if self._claim is None and self._session_id not in self._parts.claims.exclusive:
+            deliver(self._parts.sessions, Idle(self._session_id, self._handled))
+
+
+def shorten(text: str) -> str:
+    """The first line of `text` in at most 60 characters, cut between words."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    if len(line) <= TITLE_LENGTH:
+        return line
+    return line[:TITLE_LENGTH].rsplit(" ", 1)[0].rstrip(" ,;:.") + " …"
+
+
+def _milliseconds(claim: Claim) -> int:
+    return round((time.monotonic() - claim.began_at) * 1000)
+
+
+def _meta(order: EndTurn, verdict: Written) -> Meta:
+    return Meta(
+        session_id=order.session_id,
+        outcome=order.outcome,
+        provider=order.provider,
+        model=order.model,
+        usage=order.usage,
+        cost=order.cost,
+        duration_ms=order.rows[-1].payload.get("duration_ms"),
+        title=verdict.title,
+    )

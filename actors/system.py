@@ -1,0 +1,171 @@
+"""Start and stop: everything that lives while the server does, in order, on one screen."""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pykka
+
+from actors.base import Answer
+from actors.claims import Claim, Claims, Pending
+from actors.clock import ClockActor, Deadlines
+from actors.door import Door
+from actors.messages import ContextRead, Go, Stop, Write, Wrote
+from actors.native import Native, Pool
+from actors.persistence import Backlog, PersistenceActor
+from actors.session import SessionActor, SessionParts
+from actors.sessions import Rooms, Sessions
+from actors.toolbox import Toolbox
+from actors.turn import TurnActor, TurnParts
+from actors.viewer import Viewers
+from timothy import home as homes
+from timothy.cancel import Cancel
+from timothy.config import Config
+from timothy.database import FILE_NAME, migrate, open_database
+from timothy.errors import StorageUnavailable
+from timothy.eventlog import queries
+from timothy.eventlog.context import context
+from timothy.eventlog.records import AnyOrder, Refused, Verdict
+from timothy.eventlog.recovery import Recovered, recover
+from timothy.eventlog.store import Writer
+from timothy.gateway.base import Gateway
+from timothy.gateway.open import open_gateway
+from timothy.turn.machine import Limits
+
+logger = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+READERS = 2
+WRITE_S = 5.0
+NO_CLAIM_S = 8.0
+EXIT_BROKEN = 70
+SYSTEM_PROMPT = "You are a helpful assistant."
+
+
+class System:
+    """The running assistant. `web/` reads `claims`, `pending`, `viewers`, and tells `sessions`."""
+
+    def __init__(self, config: Config, home: Path, environment: Mapping[str, str] = os.environ) -> None:
+        """Start, in this order. Raises StartError when it must not."""
+        self.config = config
+        self.home = home
+        self.accepting = True
+        homes.prepare(home)
+        self._lock = homes.lock(home)
+        self.version_before = migrate(home / FILE_NAME)
+        self.gateway: Gateway = open_gateway(config, home, environment)
+        self.toolbox = Toolbox(config, home)
+        self._native = Native()
+        self._writer = Writer(open_database(home / FILE_NAME))
+        self.recovered = self._recover()
+        self._reads = Pool([open_database(home / FILE_NAME, read_only=True) for _ in range(READERS)])
+        self.claims, self.pending, self.backlog = Claims(), Pending(), Backlog()
+        self.viewers = Viewers(config.stream.heartbeat_s)
+        self._deadlines = Deadlines()
+        self.clock = Door("clock", lambda door: ClockActor.start(door, self._deadlines), _give_up)
+        writes = (self._writer.commit, self._native, self.clock, self.backlog)
+        self.persistence = Door("persistence", lambda door: PersistenceActor.start(door, *writes), _give_up)
+        self._rooms = Rooms(self._start_session)
+        self.sessions = Door("sessions", lambda door: Sessions.start(door, self._rooms), _give_up)
+        self.viewers.start(self.clock)
+
+    def end_turns(self) -> None:
+        """Refuse new sends, end every turn as `server_shutdown`, wait until the evidence is durable (8 s)."""
+        self.accepting = False
+        for session_id in self.claims:
+            stop = Stop(session_id, None, "server_shutdown", "the server was shut down", None)
+            self.sessions.tell(stop)
+        _wait(lambda: len(self.claims) == 0, NO_CLAIM_S)
+        _wait(lambda: len(self.viewers) == 0, 1.0)
+
+    def close(self) -> None:
+        """Stop the actors, the disk last of all, then the model's process and the lock."""
+        self.clock.stop()
+        _wait(lambda: not self.backlog.pending, 1.0)
+        self.persistence.stop()
+        self.sessions.stop()
+        for room in list(self._rooms.rooms.values()):
+            room.session.stop(block=False)
+        self._native(self._writer.close)
+        self._native.close()
+        self._reads.close()
+        self.toolbox.close()
+        self.gateway.close()
+        self._lock.close()
+
+    def read(self, query: Callable[..., Result], *plain: Any, **named: Any) -> Result:
+        """A query of `timothy.eventlog.queries` in a native thread, its connection left out."""
+        return self._reads(query, *plain, **named)
+
+    def write(self, order: AnyOrder) -> Verdict:
+        """The order, durable or refused. Raises StorageUnavailable when it cannot be saved within 5 s."""
+        answer = Answer()
+        self.persistence.tell(Write(order, answer, "web", time.monotonic() + WRITE_S))
+        news: Wrote = answer.get()  # the writer decides when it is too late
+        if isinstance(news.verdict, Refused) and news.verdict.code == StorageUnavailable.code:
+            raise StorageUnavailable(news.verdict.message)
+        return news.verdict
+
+    def _recover(self) -> list[Recovered]:
+        database = open_database(self.home / FILE_NAME)
+        recovered = recover(database, self._writer)
+        database.close()
+        for turn in recovered:
+            logger.warning(
+                "recovered turn %s of session %s as interrupted, with %d characters of text",
+                turn.turn_id,
+                turn.session_id,
+                turn.characters,
+            )
+        return recovered
+
+    def _start_session(self, session_id: str) -> pykka.ActorRef[Any]:
+        parts = SessionParts(
+            self.claims, self.persistence, self.sessions, self._start_turn, lambda: self.accepting
+        )
+        return SessionActor.start(session_id, parts)
+
+    def _start_turn(self, claim: Claim) -> pykka.ActorRef[Any]:
+        turn = TurnActor.start(claim, self._turn_parts())
+        turn.tell(claim.end_early or Go())
+        return turn
+
+    def _turn_parts(self) -> TurnParts:
+        settings = self.config.turn
+        limits = Limits(text_bytes=int(settings.max_text_mb * (1 << 20)), permission_s=settings.permission_s)
+        return TurnParts(
+            claims=self.claims,
+            pending=self.pending,
+            persistence=self.persistence,
+            sessions=self.sessions,
+            clock=self.clock,
+            gateway=self.gateway,
+            toolbox=self.toolbox,
+            read_context=self._read_context,
+            limits=limits,
+            ceiling_s=settings.ceiling_s,
+            checkpoint_s=settings.checkpoint_s,
+            system_prompt=SYSTEM_PROMPT,
+        )
+
+    def _read_context(self, claim: Claim, cancel: Cancel) -> ContextRead:
+        """What a stream worker needs from the log, read in its own time."""
+        order = claim.send.order
+        records = self.read(queries.context_records, order.session_id)
+        grants = self.read(queries.grants, order.session_id)
+        return ContextRead(tuple(context(records, claim.user_seq, order.mode)), frozenset(grants))
+
+
+def _give_up(name: str) -> None:
+    """The log cannot be kept: die at once; recovery settles everything at the next start."""
+    logger.critical("the %s actor cannot be kept alive: the server exits", name)
+    os._exit(EXIT_BROKEN)
+
+
+def _wait(done: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not done() and time.monotonic() < deadline:
+        time.sleep(0.01)

@@ -1,0 +1,47 @@
+"""The tool worker: a leaf that may block; it runs one call and tells its turn how it ended."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pykka
+
+from actors.base import BaseActor, deliver
+from actors.crash import crash_point
+from actors.messages import Run, ToolEnded
+from timothy.cancel import Cancel
+from timothy.events import ToolCall, ToolStatus
+from timothy.tools.base import ToolError
+
+RunTool = Callable[[ToolCall, Cancel], str]
+
+
+class ToolWorker(BaseActor):
+    """One call. A tool's failure is its result; a broken tool is named to the model too."""
+
+    def __init__(self, turn: pykka.ActorRef[Any], run: RunTool, call: ToolCall, cancel: Cancel) -> None:
+        super().__init__()
+        self._turn = turn
+        self._run = run
+        self._call = call
+        self._cancel = cancel
+        self._began_at = time.monotonic()
+
+    def on_start(self) -> None:
+        self.actor_ref.tell(Run())
+
+    def on_receive(self, message: Run) -> None:
+        try:
+            self._tell("ok", self._run(self._call, self._cancel))
+        except ToolError as error:
+            self._tell("error", str(error))
+        self.stop()
+
+    def cleaned_up(self, cause: str | None) -> None:
+        if cause is not None:
+            self._tell("error", f"the tool broke: {cause}")
+
+    def _tell(self, status: ToolStatus, result: str) -> None:
+        crash_point("tool_ended")
+        took = round((time.monotonic() - self._began_at) * 1000)
+        deliver(self._turn, ToolEnded(self._call.call_id, status, result, took))

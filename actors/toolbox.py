@@ -1,0 +1,85 @@
+"""The tools that a turn may use: found once, offered, judged, run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from actors.native import Native
+from timothy.cancel import Cancel
+from timothy.config import Config
+from timothy.conversation import ToolSpec
+from timothy.events import ToolCall
+from timothy.permissions import Verdict, decide
+from timothy.tools.base import Context, Tool, check, find, workspace
+from timothy.tools.notes import Notes
+
+Granted = frozenset[tuple[str, str]]
+
+
+class Toolbox:
+    """All tools of this server. `switched_off` names tools that one session does not offer."""
+
+    def __init__(self, config: Config, home: Path) -> None:
+        self.notes = Notes(home)
+        self._config = config
+        self._home = home
+        self.workspace = workspace(config, home)
+        self.tools: dict[str, Tool] = find(config, home)
+        self._native = Native()
+
+    def specs(self, switched_off: frozenset[str] = frozenset()) -> tuple[ToolSpec, ...]:
+        """The tools as a model sees them."""
+        offered = (tool for name, tool in self.tools.items() if name not in switched_off)
+        return tuple(ToolSpec(tool.name, tool.description, dict(tool.schema)) for tool in offered)
+
+    def judge(
+        self, calls: tuple[ToolCall, ...], granted: Granted, switched_off: frozenset[str] = frozenset()
+    ) -> tuple[dict[str, Verdict], dict[str, str]]:
+        """Each call's verdict by call_id, and what is wrong with the calls that cannot run."""
+        verdicts: dict[str, Verdict] = {}
+        faults: dict[str, str] = {}
+        for call in calls:
+            fault = self._fault(call, switched_off)
+            if fault is not None:
+                faults[call.call_id] = fault
+            else:
+                verdicts[call.call_id] = self._verdict(call, granted)
+        return verdicts, faults
+
+    def _fault(self, call: ToolCall, switched_off: frozenset[str]) -> str | None:
+        if call.malformed is not None:
+            return f"The arguments are not a JSON object: {call.malformed[:500]}"
+        tool = self.tools.get(call.name)
+        if tool is None or call.name in switched_off:
+            return f"There is no tool {call.name!r}; there are: {', '.join(self.tools) or 'none'}"
+        return check(tool, call.input)
+
+    def _verdict(self, call: ToolCall, granted: Granted) -> Verdict:
+        tool = self.tools[call.name]
+        holds = (call.name, tool.subject(call.input)) in granted
+        return decide(tool, call.input, self._config.tools, holds)
+
+    def run(self, call: ToolCall, session_id: str, cancel: Cancel) -> str:
+        """The call's result. Blocks. Raises ToolError."""
+        tool = self.tools[call.name]
+        context = Context(self.workspace, self._home, self.notes, session_id, self._config.tools)
+        if tool.native:
+            return self._native(tool.run, call.input, context, cancel)
+        return tool.run(call.input, context, cancel)
+
+    def rows(self, policies: Mapping[str, str]) -> list[dict[str, Any]]:
+        """What `GET /v1/tools` shows."""
+        return [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "schema": dict(tool.schema),
+                "danger": tool.danger,
+                "policy": policies[name],
+            }
+            for name, tool in self.tools.items()
+        ]
+
+    def close(self) -> None:
+        """End the thread that file tools run in."""
+        self._native.close()

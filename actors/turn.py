@@ -1,0 +1,299 @@
+"""One running turn: a shell that feeds the pure machine and performs its effects."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from actors.base import BaseActor, Target, deliver
+from actors.claims import Claim, Claims, Parked, Pending
+from actors.crash import crash_point
+from actors.messages import (
+    Answered,
+    AnswerPermission,
+    CheckpointDue,
+    Compacted,
+    ContextRead,
+    EndNow,
+    Go,
+    PermissionOver,
+    Remind,
+    StorageRetrying,
+    Streamed,
+    ToolEnded,
+    TurnDied,
+    TurnFinished,
+    WorkerFailed,
+    Write,
+    Wrote,
+)
+from actors.stream import StreamJob, StreamWorker
+from actors.tool import ToolWorker
+from actors.toolbox import Toolbox
+from timothy.cancel import Cancel
+from timothy.conversation import ModelRequest
+from timothy.eventlog.records import AppendRows, Refused, Row
+from timothy.events import ReasoningDelta, Status, TextDelta
+from timothy.gateway.base import Gateway
+from timothy.moment import stamp
+from timothy.turn import effects, inputs
+from timothy.turn.machine import Limits, TurnFacts, TurnMachine
+
+MERGE_AT_MOST = 256
+
+
+@dataclass(slots=True)
+class TurnParts:
+    """What every TurnActor works with. Times in seconds."""
+
+    claims: Claims
+    pending: Pending
+    persistence: Target
+    sessions: Target
+    clock: Target
+    gateway: Gateway
+    toolbox: Toolbox
+    read_context: Callable[[Claim, Cancel], ContextRead]
+    limits: Limits
+    ceiling_s: float
+    checkpoint_s: float
+    system_prompt: str
+
+
+class TurnActor(BaseActor):
+    """Performs one turn. Its last act is to tell its session how the turn ended."""
+
+    def __init__(self, claim: Claim, parts: TurnParts) -> None:
+        super().__init__()
+        self._claim = claim
+        self._replay = claim.replay
+        self._parts = parts
+        order = claim.send.order
+        facts = TurnFacts(order.session_id, order.turn_id, claim.send.text, order.started_at)
+        self._machine = TurnMachine(facts, parts.limits, time.monotonic)
+        self._held: list[str] = []
+        self._held_kind: type[TextDelta | ReasoningDelta] = TextDelta
+        self._stream_cancel = Cancel()
+        self._tool_cancels: list[Cancel] = []
+        self._context: ContextRead | None = None
+        self._grants: set[tuple[str, str]] = set()
+        self._answers: dict[str, tuple[str, list[Target]]] = {}
+        self._saves = 0
+        self._deltas = 0
+        self._done = False
+
+    def on_receive(self, message: Any) -> None:
+        if isinstance(message, Streamed) and isinstance(message.event, (TextDelta, ReasoningDelta)):
+            self._hold(message)
+            return
+        self._show_held()
+        self._handle(message)
+
+    def cleaned_up(self, cause: str | None) -> None:
+        """The workers end with the turn; a turn that did not finish is reported to its session."""
+        self._cancel_workers()
+        for permission_id in list(self._answers):
+            self._parts.pending.remove(permission_id)
+        if not self._done:
+            deliver(self._parts.sessions, TurnDied(self._replay.session_id, self._replay.turn_id, cause))
+
+    def _hold(self, message: Streamed) -> None:
+        """Deltas that piled up while this actor was busy become one event; alone, one goes on at once."""
+        event: Any = message.event
+        if self._held and type(event) is not self._held_kind:
+            self._show_held()
+        self._held_kind, self._held_step = type(event), message.step
+        self._held.append(event.text)
+        if self.actor_inbox.empty() or len(self._held) >= MERGE_AT_MOST:
+            self._show_held()
+
+    def _show_held(self) -> None:
+        if self._held:
+            event = self._held_kind("".join(self._held))
+            self._held.clear()
+            self._feed(inputs.Streamed(self._held_step, event))
+            self._count_delta()
+
+    def _count_delta(self) -> None:
+        self._deltas += 1
+        if self._deltas == 1:
+            crash_point("first_delta")
+        elif self._deltas > 10:
+            crash_point("in_text")
+
+    def _handle(self, message: Any) -> None:
+        match message:
+            case Streamed(step=step, event=event):
+                self._feed(inputs.Streamed(step, event))
+            case Go():
+                self._parts.clock.tell(self._reminder(self._parts.ceiling_s, self._ceiling()))
+                self._feed(inputs.Begin())
+            case EndNow(code=code, reason=reason):
+                self._feed(inputs.End(code, reason))
+            case ContextRead():
+                self._context = message
+                self._grants |= message.grants
+            case Compacted(payload=payload):
+                self._save(effects.Save(rows=(Row("compaction_applied", payload),)))
+            case WorkerFailed(step=step, cause=cause):
+                self._feed(inputs.WorkerDied(step, f"the turn broke inside the server: {cause}"))
+            case ToolEnded():
+                ended = inputs.ToolEnded(message.call_id, message.status, message.result, message.duration_ms)
+                self._feed(ended)
+            case AnswerPermission():
+                self._answer(message)
+            case PermissionOver(permission_id=permission_id):
+                self._decide(permission_id, "timeout")
+            case CheckpointDue():
+                self._feed(inputs.CheckpointDue())
+            case Wrote():
+                self._wrote(message)
+            case StorageRetrying(reason=reason):
+                self._replay.append(Status("storage_retrying", f"saving fails and is tried again: {reason}"))
+            case _:
+                raise TypeError(f"a turn does not understand {message!r}")
+
+    def _ceiling(self) -> EndNow:
+        minutes = self._parts.ceiling_s / 60
+        return EndNow("turn_timeout", f"the turn reached its ceiling of {minutes:g} minutes (turn.ceiling_s)")
+
+    def _reminder(self, seconds: float, message: Any) -> Remind:
+        return Remind(time.monotonic() + seconds, self.actor_ref, message)
+
+    def _feed(self, news: inputs.Input) -> None:
+        for effect in self._machine.feed(news):
+            self._perform(effect)
+
+    def _perform(self, effect: effects.Effect) -> None:
+        match effect:
+            case effects.Emit(event=event):
+                self._replay.append(event)
+            case effects.Save():
+                self._save(effect)
+            case effects.StartStream():
+                self._start_stream(effect)
+            case effects.StartTool():
+                self._start_tool(effect)
+            case effects.Judge(calls=calls):
+                verdicts, faults = self._parts.toolbox.judge(calls, frozenset(self._grants))
+                self._feed(inputs.Judged(verdicts, faults))
+            case effects.RemindCheckpoint():
+                self._parts.clock.tell(self._reminder(self._parts.checkpoint_s, CheckpointDue()))
+            case effects.Park():
+                self._park(effect)
+            case effects.Unpark(id=permission_id):
+                self._unpark(permission_id)
+            case effects.CancelStream():
+                self._stream_cancel.cancel()
+            case effects.CancelTools():
+                self._cancel_workers()
+            case effects.Finish():
+                self._finish(effect)
+            case _:
+                raise TypeError(f"a turn cannot perform {effect!r}")
+
+    def _save(self, save: effects.Save) -> None:
+        self._saves += 1
+        if save.grant is not None:
+            self._grants.add((save.grant.tool, save.grant.subject))
+        order = AppendRows(
+            append_id=f"{self._replay.turn_id}/{self._saves}",
+            session_id=self._replay.session_id,
+            turn_id=self._replay.turn_id,
+            rows=save.rows,
+            piece=save.piece,
+            attempt=save.attempt,
+            tool_start=save.tool_start,
+            tool_end=save.tool_end,
+            grant=save.grant,
+        )
+        self._parts.persistence.tell(Write(order, self.actor_ref, save.acknowledge or ""))
+
+    def _wrote(self, news: Wrote) -> None:
+        if isinstance(news.verdict, Refused):
+            self._feed(inputs.End("turn_aborted", f"the log refused a row: {news.verdict.message}"))
+        elif news.token:
+            if news.token.startswith("start "):
+                crash_point("tool_start_durable")
+            self._feed(inputs.Saved(news.token))
+            self._tell_answers(news.token)
+
+    def _start_stream(self, effect: effects.StartStream) -> None:
+        self._stream_cancel = Cancel()
+        order = self._claim.send.order
+        request = ModelRequest(
+            messages=(*(self._context.messages if self._context else ()), *effect.added),
+            system=self._parts.system_prompt,
+            tools=self._parts.toolbox.specs() if effect.offer_tools else (),
+            model=order.model,
+            continues=order.mode == "continue" and effect.step == 1,
+            session_id=order.session_id,
+            turn_id=order.turn_id,
+            request_id=order.request_id or "",
+        )
+        cancel = self._stream_cancel
+        read = None if self._context else lambda: self._parts.read_context(self._claim, cancel)
+        job = StreamJob(effect.step, request, read)
+        StreamWorker.start(self.actor_ref, self._parts.gateway, job, cancel)
+
+    def _start_tool(self, effect: effects.StartTool) -> None:
+        cancel = Cancel()
+        self._tool_cancels.append(cancel)
+        session_id = self._replay.session_id
+        toolbox = self._parts.toolbox
+        ToolWorker.start(
+            self.actor_ref, lambda call, c: toolbox.run(call, session_id, c), effect.call, cancel
+        )
+
+    def _cancel_workers(self) -> None:
+        self._stream_cancel.cancel()
+        for cancel in self._tool_cancels:
+            cancel.cancel()
+
+    def _park(self, effect: effects.Park) -> None:
+        request = effect.request
+        replay = self._replay
+        parked = Parked(replay.session_id, replay.turn_id, request, stamp(), self.actor_ref)
+        self._parts.pending.add(parked)
+        self._parts.clock.tell(self._reminder(self._parts.limits.permission_s, PermissionOver(request.id)))
+        self._answers.setdefault(request.id, ("", []))
+        if replay.state == "running":
+            replay.state = "waiting"
+        crash_point("permission_parked")
+
+    def _unpark(self, permission_id: str) -> None:
+        self._parts.pending.remove(permission_id)
+        mine = [p for p in self._parts.pending.all() if p.turn_id == self._replay.turn_id]
+        if self._replay.state == "waiting" and not mine:
+            self._replay.state = "running"
+
+    def _answer(self, message: AnswerPermission) -> None:
+        decision, waiting = self._answers.get(message.permission_id, ("cancelled", []))
+        if decision or self._machine.ended:
+            deliver(message.answer_to, Answered(decision or "cancelled", first=False))
+            return
+        self._answers[message.permission_id] = (message.decision, [message.answer_to, *waiting])
+        self._feed(inputs.Answered(message.permission_id, message.decision))
+
+    def _decide(self, permission_id: str, decision: str) -> None:
+        if self._answers.get(permission_id, ("", []))[0] == "":
+            self._answers[permission_id] = (decision, [])
+            self._feed(inputs.Answered(permission_id, decision))
+
+    def _tell_answers(self, token: str) -> None:
+        """The person's answer is durable: say so to whoever gave it."""
+        if not token.startswith("answer "):
+            return
+        for permission_id, (decision, waiting) in self._answers.items():
+            for target in waiting:
+                deliver(target, Answered(decision, first=True))
+            self._answers[permission_id] = (decision, [])
+
+    def _finish(self, effect: effects.Finish) -> None:
+        for decision, waiting in self._answers.values():
+            for target in waiting:  # its row is ahead of the evidence
+                deliver(target, Answered(decision, first=True))
+        ids = (self._replay.session_id, self._replay.turn_id)
+        self._parts.sessions.tell(TurnFinished(*ids, effect.order, effect.closing))
+        self._done = True
+        self.stop()

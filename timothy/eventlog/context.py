@@ -1,0 +1,109 @@
+"""The log as the model reads it: what a new request carries of all that was said and done."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from timothy.conversation import Call, Image, Message
+from timothy.eventlog.records import Mode, Record
+
+CONTEXT_KINDS = (
+    "user_message",
+    "assistant_turn",
+    "pending_state",
+    "turn_failed",
+    "tool_execution",
+    "compaction_applied",
+)
+_WHY = {
+    "stopped": "the user stopped it",
+    "turn_timeout": "it took too long",
+    "interrupted": "the server was interrupted",
+    "server_shutdown": "the server was shut down",
+    "length": "it reached its length limit",
+    "content_filter": "a content filter cut it",
+    "max_steps": "it used all its steps",
+}
+
+
+def context(records: Sequence[Record], user_seq: int, mode: Mode = "new") -> list[Message]:
+    """The messages for a turn that answers the user message at `user_seq`, oldest first.
+
+    A new turn sees everything before it, every partial marked with why it was cut. `again` leaves out the
+    partials of earlier turns on the same message, but not the tools that they ran. `continue` ends with
+    the last partial as it stands, so that the model can go on.
+    """
+    records = _after_compaction(records)
+    before = [record for record in records if record.seq < user_seq]
+    same = [record for record in records if record.seq >= user_seq]
+    messages = [message for record in _grouped(before) for message in _messages(record)]
+    if mode == "continue":
+        return messages + _continued(same)
+    return messages + [m for group in _grouped(_without_answers(same)) for m in _messages(group)]
+
+
+def _after_compaction(records: Sequence[Record]) -> list[Record]:
+    """The newest compaction's summary and what came after what it sums up."""
+    newest = next((record for record in reversed(records) if record.kind == "compaction_applied"), None)
+    kept = [record for record in records if record.kind != "compaction_applied"]
+    if newest is None:
+        return kept
+    upto = int(newest.payload["upto_seq"])
+    return [
+        Record(newest.session_id, 0, None, newest.kind, newest.payload, newest.created_at),
+        *(record for record in kept if record.seq > upto),
+    ]
+
+
+def _without_answers(records: Iterable[Record]) -> list[Record]:
+    return [record for record in records if record.kind in ("user_message", "tool_execution")]
+
+
+def _continued(same: list[Record]) -> list[Message]:
+    """The message, the tools, and last the newest partial without any mark."""
+    messages = [m for group in _grouped(_without_answers(same)) for m in _messages(group)]
+    partials = [r.payload["text"] for r in same if r.kind in ("pending_state", "assistant_turn")]
+    text = "".join(partials)
+    return [*messages, Message("assistant", text)] if text else messages
+
+
+def _grouped(records: Iterable[Record]) -> list[list[Record]]:
+    """Neighbouring tool executions of one turn together: the model asked for them at once or in a row."""
+    keyed = groupby(records, key=lambda r: (r.kind, r.turn_id) if r.kind == "tool_execution" else r.seq)
+    return [list(group) for _, group in keyed]
+
+
+def _messages(group: list[Record]) -> list[Message]:
+    record = group[0]
+    match record.kind:
+        case "user_message":
+            return [_user(record)]
+        case "tool_execution":
+            return _tools(group)
+        case "compaction_applied":
+            return [Message("user", f"(Summary of the conversation so far)\n{record.payload['summary']}")]
+        case "assistant_turn" | "pending_state":
+            return [Message("assistant", record.payload["text"] + _mark(record))]
+        case _:
+            return []
+
+
+def _user(record: Record) -> Message:
+    attachments = record.payload.get("attachments") or []
+    images = tuple(
+        Image(a["media_type"], a["data"]) for a in attachments if a["media_type"].startswith("image/")
+    )
+    texts = [f"\n\n[{a['name']}]\n{a['text']}" for a in attachments if "text" in a]
+    return Message("user", record.payload["text"] + "".join(texts), images=images)
+
+
+def _tools(group: list[Record]) -> list[Message]:
+    calls = tuple(Call(r.payload["call_id"], r.payload["name"], r.payload["input"]) for r in group)
+    results = [Message("tool", r.payload["result"], call_id=r.payload["call_id"]) for r in group]
+    return [Message("assistant", "", calls=calls), *results]
+
+
+def _mark(record: Record) -> str:
+    code = record.payload.get("incomplete") or record.payload.get("code")
+    if not code:
+        return ""
+    return f"\n\n[This answer was cut short: {_WHY.get(code, code)}]"

@@ -1,0 +1,93 @@
+"""A turn seen from its frames alone: what a dead turn had shown becomes its evidence."""
+
+import uuid
+from collections.abc import Iterable
+
+from timothy.eventlog.records import EndTurn, Row
+from timothy.events import (
+    Event,
+    PermissionRequest,
+    PermissionResolved,
+    ReasoningDelta,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from timothy.turn import outcome
+
+
+def aborted(
+    session_id: str, turn_id: str, events: Iterable[Event], code: str, message: str, duration_ms: int | None
+) -> tuple[EndTurn, tuple[Event, ...]]:
+    """The evidence, and the closing events, of a turn that died after it had shown `events`.
+
+    The text is never shorter than what was shown. What was open is closed as cancelled.
+    """
+    events = list(events)
+    shown = outcome.Shown(
+        text="".join(e.text for e in events if isinstance(e, TextDelta)),
+        reasoning="".join(e.text for e in events if isinstance(e, ReasoningDelta)),
+        provider=None,
+        model=None,
+        usage=next((e for e in reversed(events) if isinstance(e, Usage)), None),
+        cost=None,
+        duration_ms=duration_ms,
+    )
+    ending = outcome.failed(shown, outcome.ended_by_us(code, message))
+    rows, closing = _left_open(events)
+    order = EndTurn(
+        append_id=str(uuid.uuid4()),
+        session_id=session_id,
+        turn_id=turn_id,
+        rows=(*rows, ending.evidence),
+        outcome=ending.outcome,
+        code=code,
+        message=message,
+        usage=shown.usage,
+        cost=None,
+        provider=None,
+        model=None,
+    )
+    return order, (*closing, ending.terminal)
+
+
+def plain(order: EndTurn, code: str, message: str) -> tuple[EndTurn, Event]:
+    """The smallest evidence there is, for when the log refused the real one."""
+    error = outcome.ended_by_us(code, message)
+    payload = {"code": code, "message": message, "retryable": error.retryable}
+    row = Row("turn_failed", {**payload, "provider": None, "model": None, "duration_ms": None})
+    smallest = EndTurn(
+        append_id=str(uuid.uuid4()),
+        session_id=order.session_id,
+        turn_id=order.turn_id,
+        rows=(row,),
+        outcome="failed",
+        code=code,
+        message=message,
+        usage=None,
+        cost=None,
+        provider=None,
+        model=None,
+    )
+    return smallest, error
+
+
+def _left_open(events: list[Event]) -> tuple[list[Row], list[Event]]:
+    resolved = {e.id for e in events if isinstance(e, PermissionResolved)}
+    ended = {e.call_id for e in events if isinstance(e, ToolResult)}
+    asked = [e for e in events if isinstance(e, PermissionRequest) and e.id not in resolved]
+    called = [e for e in events if isinstance(e, ToolCall) and e.call_id not in ended]
+    rows = [Row("permission_resolved", {"id": e.id, "decision": "cancelled"}) for e in asked]
+    rows += [_cancelled(call) for call in called]
+    closing: list[Event] = [PermissionResolved(e.id, "cancelled") for e in asked]
+    closing += [ToolResult(e.call_id, e.name, "cancelled", _WORDS, 0, False) for e in called]
+    return rows, closing
+
+
+_WORDS = "interrupted, may have run"
+
+
+def _cancelled(call: ToolCall) -> Row:
+    payload = {"call_id": call.call_id, "name": call.name, "input": call.input}
+    return Row("tool_execution", {**payload, "status": "cancelled", "result": _WORDS, "duration_ms": None})

@@ -1,0 +1,78 @@
+"""How a turn ends: its evidence row and its terminal event, decided in one place."""
+
+from typing import Any
+
+import msgspec
+
+from timothy import errors
+from timothy.eventlog.records import Row
+from timothy.events import Done, Error, Usage
+
+_OUTCOMES = {"stopped": "stopped", "server_shutdown": "interrupted", "interrupted": "interrupted"}
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """The evidence, the terminal event, and the outcome that the turn's row and `meta` carry."""
+
+    evidence: Row
+    terminal: Done | Error
+    outcome: str
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What the turn had said and who said it, when it ended. `duration_ms` is None after a crash."""
+
+    text: str
+    reasoning: str
+    provider: str | None
+    model: str | None
+    usage: Usage | None
+    cost: float | None
+    duration_ms: int | None
+
+
+def answered(shown: Shown, finish_reason: str, incomplete: str | None) -> Ending:
+    """The model came to its own end, `incomplete` names why it was cut short, if it was."""
+    payload = {"text": shown.text, **_common(shown), "finish_reason": finish_reason}
+    if incomplete:
+        payload["incomplete"] = incomplete
+    evidence = Row("assistant_turn", {**payload, **_price(shown)})
+    return Ending(evidence, Done(finish_reason), "incomplete" if incomplete else "completed")
+
+
+def failed(shown: Shown, error: Error) -> Ending:
+    """Something else ended the turn: with text a final partial, without a named failure."""
+    cause = {"code": error.code, "message": error.message, **_common(shown)}
+    if shown.text:
+        evidence = Row("pending_state", {"text": shown.text, "final": True, **cause, **_price(shown)})
+    else:
+        evidence = Row("turn_failed", {**cause, "retryable": error.retryable})
+    terminal = Error(error.code, error.message, error.retryable)
+    return Ending(evidence, terminal, _OUTCOMES.get(error.code, "failed"))
+
+
+def ended_by_us(code: str, message: str) -> Error:
+    """The terminal event of a stop, a ceiling, a shutdown or a death inside Timothy."""
+    kinds = {kind.code: kind for kind in errors.TurnError.__subclasses__()}
+    return Error(code, message, kinds.get(code, errors.TurnAborted).retryable)
+
+
+def _common(shown: Shown) -> dict[str, Any]:
+    common: dict[str, Any] = {"provider": shown.provider, "model": shown.model}
+    common["duration_ms"] = shown.duration_ms
+    if shown.reasoning:
+        common["reasoning"] = shown.reasoning
+    return common
+
+
+def _price(shown: Shown) -> dict[str, Any]:
+    usage = None if shown.usage is None else _plain(shown.usage)
+    return {"usage": usage, "cost": shown.cost}
+
+
+def _plain(usage: Usage) -> dict[str, int | None]:
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cached_tokens": usage.cached_tokens,
+    }

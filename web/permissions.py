@@ -1,0 +1,73 @@
+"""`/v1/permissions` and `/v1/tools`: what waits for a person, and what the assistant can do."""
+
+from typing import Any
+
+import msgspec
+from flask import Blueprint, Response
+
+from actors.base import Answer, deliver
+from actors.claims import Parked
+from actors.messages import Answered, AnswerPermission
+from timothy.errors import AlreadyResolved, BadRequest, NotFound
+from timothy.eventlog import queries
+from timothy.permissions import policy_of
+from web.here import system
+from web.problems import json_response
+from web.requests import field, identifier, json_body
+
+DECISIONS = ("once", "session", "deny")
+ANSWER_S = 10.0
+
+permissions = Blueprint("permissions", __name__)
+
+
+@permissions.post("/v1/permissions/<permission_id>")
+def answer(permission_id: str) -> Response:
+    """A person's answer; the first one wins."""
+    permission_id = identifier(permission_id, "permission request")
+    decision = field(json_body(), "decision", str, required=True)
+    if decision not in DECISIONS:
+        raise BadRequest(f"`decision` must be one of {', '.join(DECISIONS)}, is {str(decision)[:80]!r}")
+    parked = system().pending.get(permission_id)
+    reply = Answer()
+    if parked is None or not deliver(parked.turn, AnswerPermission(permission_id, decision, reply)):
+        raise _resolved(permission_id)
+    news: Answered = reply.get(timeout=ANSWER_S)
+    if not news.first:
+        raise AlreadyResolved(f"this was answered already: {news.decision}", decision=news.decision)
+    return json_response({"ok": True, "decision": news.decision})
+
+
+def _resolved(permission_id: str) -> AlreadyResolved | NotFound:
+    row = system().read(queries.permission, permission_id)
+    if row is None:
+        return NotFound(f"no permission request {permission_id}")
+    decision = row["decision"] or "cancelled"
+    return AlreadyResolved(f"this was answered already: {decision}", decision=decision)
+
+
+@permissions.get("/v1/permissions/pending")
+def pending() -> Response:
+    """Everything that waits for a person now."""
+    return json_response({"pending": [_row(parked) for parked in system().pending.all()]})
+
+
+def _row(parked: Parked) -> dict[str, Any]:
+    session = system().read(queries.session, parked.session_id)
+    request = msgspec.to_builtins(parked.request)
+    request.pop("type", None)
+    return {
+        **request,
+        "session_id": parked.session_id,
+        "session_title": session["title"] if session else None,
+        "turn_id": parked.turn_id,
+        "requested_at": parked.requested_at,
+    }
+
+
+@permissions.get("/v1/tools")
+def tools() -> Response:
+    """What the assistant can do, and what it may do unasked."""
+    here = system()
+    policies = {name: policy_of(tool, here.config.tools) for name, tool in here.toolbox.tools.items()}
+    return json_response({"tools": here.toolbox.rows(policies)})

@@ -1,0 +1,100 @@
+"""`timothy serve`: the server under gevent, from the first import to the last goodbye."""
+
+import ipaddress
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from timothy.cli import home_option
+from timothy.errors import ConfigError, StartError
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=8300, show_default=True, help="The port; 0 picks a free one.")
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The configuration; by default timothy.toml in the home, where there is one.",
+)
+@home_option
+def serve(host: str, port: int, config_file: Path | None, home: Path) -> None:
+    """Run the server and print its sign-in link."""
+    patch()
+    run(host, port, config_file, home)
+
+
+def patch() -> None:
+    """Put gevent under the standard library, before anything that opens sockets is imported."""
+    from gevent import monkey
+
+    if monkey.is_module_patched("socket"):
+        return
+    if "ssl" in sys.modules:
+        raise StartError("ssl was imported before gevent's patch; start `timothy serve` by itself")
+    monkey.patch_all()
+
+
+def check_host(host: str, user_token: str) -> None:
+    """Raises ConfigError for an address beyond loopback without a token that the user set."""
+    try:
+        loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = host == "localhost"
+    if not loopback and not user_token:
+        raise ConfigError(
+            f"--host {host} can be reached from other machines: set TIMOTHY_API_TOKEN to a token of your own,"
+            " or listen on 127.0.0.1"
+        )
+
+
+def run(host: str, port: int, config_file: Path | None, home: Path) -> None:
+    """Serve until SIGTERM or Ctrl-C; a second Ctrl-C ends at once."""
+    from gevent.event import Event
+
+    from actors.system import System
+    from timothy import config as configuration
+    from timothy import home as homes
+    from web.app import create_app
+    from web.server import listen, on_signals
+
+    _log_to_stderr()
+    homes.prepare(home)
+    check_host(host, homes.user_token())
+    config = configuration.load(home, config_file)
+    system = System(config, home)
+    token = homes.token(home)
+    server = listen(create_app(system, token), host, port)
+    stopping = Event()
+    on_signals(stopping)
+    click.echo(f"Timothy listens: {link(host, server.server_port, token)}")
+    stopping.wait()
+    shut_down(system, server)
+
+
+def link(host: str, port: int, token: str) -> str:
+    """The sign-in link to print."""
+    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{name}:{port}/#token={token}"
+
+
+def shut_down(system: Any, server: Any) -> None:
+    """In order: no new sends, every turn ends, viewers drain, the listener, the actors, the disk."""
+    click.echo("Timothy stops: running turns end first; Ctrl-C again to stop at once", err=True)
+    system.end_turns()
+    server.stop(timeout=1)
+    system.close()
+
+
+def _log_to_stderr() -> None:
+    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(level=logging.INFO, format=form, stream=sys.stderr)
+    logging.getLogger("pykka").setLevel(logging.WARNING)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,57 @@
+"""The two WSGI servers: gevent's for the product, werkzeug's threaded one for the world of plain threads."""
+
+import os
+import signal
+import socket
+from typing import Any
+
+from flask import Flask
+
+
+def listen(app: Flask, host: str, port: int) -> Any:
+    """gevent's server, listening. Its `server_port` is the real one."""
+    from gevent.pywsgi import WSGIHandler, WSGIServer
+
+    class Handler(WSGIHandler):
+        """Hands over the client's socket: a slow viewer is shut through it. Small writes leave at once."""
+
+        def get_environ(self) -> dict[str, object]:
+            return {**super().get_environ(), "timothy.socket": self.socket}
+
+        def handle(self) -> None:
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            super().handle()
+
+    server = WSGIServer((host, port), app, handler_class=Handler, log=None)
+    server.start()
+    return server
+
+
+def listen_in_threads(app: Flask, host: str, port: int) -> Any:
+    """werkzeug's threaded server, bound; the caller runs `serve_forever()`."""
+    from werkzeug.serving import WSGIRequestHandler, make_server
+
+    class Handler(WSGIRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_request(self, *_: Any) -> None:
+            """The application logs what matters."""
+
+    server: Any = make_server(host, port, app, threaded=True, request_handler=Handler)
+    server.daemon_threads = True
+    return server
+
+
+def on_signals(stopping: Any) -> None:
+    """SIGTERM and Ctrl-C set the event; a second Ctrl-C ends the process at once.
+
+    A handler may run inside any greenlet, so it does nothing else.
+    """
+
+    def ask_to_stop(number: int, _: Any) -> None:
+        if number == signal.SIGINT and stopping.is_set():
+            os._exit(130)
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, ask_to_stop)

@@ -1,0 +1,49 @@
+"""`python -m web.threads`: the same server in the world of plain threads, for tests and the benchmark."""
+
+import threading
+from pathlib import Path
+
+import click
+
+from actors.system import System
+from timothy import config as configuration
+from timothy import home as homes
+from timothy.cli import home_option
+from web.app import create_app
+from web.serve import check_host, link, shut_down
+from web.server import listen_in_threads, on_signals
+
+
+class _Stoppable:
+    """werkzeug's server with the `stop` that gevent's has."""
+
+    def __init__(self, server: object) -> None:
+        self._server = server
+
+    def stop(self, timeout: float) -> None:
+        """Stop listening."""
+        self._server.shutdown()  # type: ignore[attr-defined]
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1")
+@click.option("--port", default=0)
+@click.option("--config", "config_file", type=click.Path(path_type=Path))
+@home_option
+def main(host: str, port: int, config_file: Path | None, home: Path) -> None:
+    """Serve without gevent."""
+    homes.prepare(home)
+    check_host(host, homes.user_token())
+    system = System(configuration.load(home, config_file), home)
+    token = homes.token(home)
+    server = listen_in_threads(create_app(system, token), host, port)
+    stopping = threading.Event()
+    on_signals(stopping)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    click.echo(f"Timothy listens: {link(host, server.server_port, token)}")
+    stopping.wait()
+    shut_down(system, _Stoppable(server))
+
+
+if __name__ == "__main__":
+    main()
