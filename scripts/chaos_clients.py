@@ -129,6 +129,7 @@ class Visitor(threading.Thread):
                 self._guarded(lambda: self.stand_by(session_id))  # noqa: B023  called at once
             except REFUSALS as error:
                 self._history.refused(error)
+                time.sleep(0.05)
             except Exception:  # noqa: BLE001  whatever else a client meets is a finding
                 self._history.surprised(f"{way.__name__}: {traceback.format_exc()}")
 
