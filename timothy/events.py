@@ -124,6 +124,14 @@ class Usage(Event, frozen=True):
     cached_tokens: int | None
 
 
+class Tokens(msgspec.Struct, frozen=True):
+    """A `Usage` as a part of something else."""
+
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_tokens: int | None
+
+
 class Incomplete(Event, frozen=True):
     """The answer was cut short by the model; a later `done` does not erase it."""
 
@@ -154,7 +162,7 @@ class Meta(Event, frozen=True):
     outcome: str
     provider: str | None
     model: str | None
-    usage: Usage | None
+    usage: Tokens | None
     cost: float | None
     duration_ms: int | None
     title: str | None
@@ -182,6 +190,11 @@ class AttemptEnded(Event, frozen=True):
     first_token_ms: int | None
     duration_ms: int
     started_at: str
+
+
+def tokens(usage: Usage | None) -> Tokens | None:
+    """The numbers of `usage` alone."""
+    return usage and Tokens(usage.input_tokens, usage.output_tokens, usage.cached_tokens)
 
 
 Terminal = Done | Error

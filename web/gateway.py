@@ -49,6 +49,7 @@ def patch() -> None:
 
 def run(host: str, port: int, config_file: Path | None, home: Path, token: str) -> None:
     """Serve until SIGTERM or Ctrl-C, then end every stream by name and go."""
+    import logging
     import signal
 
     import gevent
@@ -60,6 +61,7 @@ def run(host: str, port: int, config_file: Path | None, home: Path, token: str) 
     from web.gateway_app import create_app
     from web.gateway_relay import Streams
 
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     config = load(home, config_file)
     local = LocalGateway(chain(config), home)
     streams = Streams(config.stream.heartbeat_s)

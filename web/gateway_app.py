@@ -29,8 +29,8 @@ def create_app(gateway: Gateway, config: Config, token: str, streams: Streams) -
 
     @app.before_request
     def authorize() -> None:
-        offered = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if request.path != "/health" and not hmac.compare_digest(offered.encode(), token.encode()):
+        offered = request.headers.get("Authorization", "").encode()
+        if request.path != "/health" and not hmac.compare_digest(offered, f"Bearer {token}".encode()):
             raise Unauthorized("this gateway needs its token: Authorization: Bearer TOKEN")
 
     @app.get("/health")

@@ -5,6 +5,7 @@ what has piled up in one piece. One ticker serves all streams: it wakes the sile
 looks at every client's socket, because a server that only writes sees a vanished client only at a write.
 """
 
+import logging
 import os
 import socket
 import threading
@@ -17,7 +18,7 @@ from gevent import monkey
 from timothy.cancel import Cancel
 from timothy.conversation import ModelRequest
 from timothy.errors import GatewayStreamCut, ServerShutdown, Stopped
-from timothy.events import Error, Event, encode
+from timothy.events import AttemptEnded, Error, Event, TextDelta, encode
 from timothy.gateway.base import Gateway
 from timothy.stream import failure, terminated
 
@@ -25,6 +26,8 @@ GREETING = b": timothy gateway\n"
 PING = b": ping\n"
 MOST_WAITING = 2000  # frames; then the chain, and so the provider, waits for the reader
 LOOK_S = 0.05
+LONGEST_SILENCE_S = 20.0
+logger = logging.getLogger("timothy.gateway")
 
 # gevent's sockets wait in recv whatever the flags say, so the look goes through a native one.
 _NativeSocket: type[socket.socket] = monkey.get_original("socket", "socket")
@@ -95,14 +98,22 @@ class Relay:
     def _run(self) -> None:
         try:
             for event in terminated(self._gateway.stream(self._request, self._cancel), cut=GatewayStreamCut):
-                self._put(b"data: " + encode(self._named(event)) + b"\n\n")
+                told = event if type(event) is TextDelta else self._told(event)
+                self._put(b"data: " + encode(told) + b"\n\n")
                 if len(self._frames) > MOST_WAITING:
                     self._wait_for_room()
         finally:
             self._finished = True
             self._woken.set()
 
-    def _named(self, event: Event) -> Event:
+    def _told(self, event: Event) -> Event:
+        """`event` as the brain hears it; an attempt's end is logged too."""
+        if isinstance(event, AttemptEnded):
+            label = self._request.request_id or "-"
+            outcome = f"{event.provider} {event.status} {event.code or ''}".strip()
+            logger.info(
+                "request %s turn %s: %s, %d ms", label, self._request.turn_id, outcome, event.duration_ms
+            )
         if self._shutdown and isinstance(event, Error) and event.code == Stopped.code:
             return failure(ServerShutdown("the gateway is shutting down"))
         return event
@@ -129,7 +140,7 @@ class Streams:
     """All streams that run, and the one ticker that looks after them."""
 
     def __init__(self, heartbeat_s: float) -> None:
-        self._heartbeat_s = heartbeat_s
+        self._heartbeat_s = min(heartbeat_s, LONGEST_SILENCE_S)
         self._running: set[Relay] = set()
         self._changed = threading.Condition()
         self.closing = False

@@ -20,8 +20,8 @@ from timothy.events import (
     Meta,
     ReasoningDelta,
     TextDelta,
+    Tokens,
     TurnStarted,
-    Usage,
     frame,
 )
 from timothy.turn.replay import Replay
@@ -69,7 +69,7 @@ def ended_events(
 ) -> Iterator[Event]:
     """An ended turn as a viewer sees it that comes too late: start, text, terminal, meta."""
     payload = evidence.payload
-    usage = Usage(**turn["usage"]) if turn["usage"] else None
+    usage = Tokens(**turn["usage"]) if turn["usage"] else None
     yield TurnStarted(session_id, turn["started_at"], message)
     if payload.get("reasoning"):
         yield ReasoningDelta(payload["reasoning"])

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from timothy.events import AttemptEnded, Usage
+from timothy.events import AttemptEnded, Tokens
 
 Kind = Literal[
     "session_started",
@@ -144,7 +144,7 @@ class EndTurn(Order, frozen=True):
     outcome: str
     code: str | None
     message: str | None
-    usage: Usage | None
+    usage: Tokens | None
     cost: float | None
     provider: str | None
     model: str | None

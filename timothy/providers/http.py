@@ -63,7 +63,6 @@ class HttpDriver:
     `key` overrides the key that the settings name; `extra` is merged into every request's body.
     """
 
-    streams: ClassVar[bool] = True
     slow_start: ClassVar[Status] = Status("waiting_for_provider", "The provider has not answered yet")
     slow_start_s: ClassVar[float] = 5.0
 
@@ -136,14 +135,14 @@ class HttpDriver:
             if not exchange.answered(self.slow_start_s):
                 yield self.slow_start
             try:
-                return exchange.begin()
+                exchange.begin()
+                break
             except ProviderRefused as refusal:
                 lack = None if isinstance(refusal, ContextOverflow) else self.lacks(refusal.message, request)
                 if lack is None or lack in lacking:
                     raise
                 lacking = lacking | {lack}
         self._lacking = lacking
-        return None
 
     def _all_headers(self, request: ModelRequest) -> dict[str, str]:
         if not self.key.isascii() or not self.key.isprintable():
@@ -251,10 +250,11 @@ def _tell(source: Source, reader: Reader) -> None:
 
 def _finish(reader: Reader, framer: Framer) -> None:
     """Take the last, unfinished frame. Raises StreamCut when the answer did not say that it ended."""
+    frames = framer.finish()
     try:
-        _take(framer.finish(), reader)
+        _take(frames, reader)
     except MalformedStream:
-        if framer.whole:
+        if framer.whole or frames[-1][:1] not in b"{[":
             raise
         if reader.reason is None:
             raise StreamCut("the provider closed the stream in the middle of a frame") from None
@@ -266,6 +266,5 @@ def _finish(reader: Reader, framer: Framer) -> None:
 
 def _fitting(framer: Framer, start: bytes) -> Framer:
     """Some servers answer a request for a stream with one JSON value, some proxies with a page."""
-    if isinstance(framer, ndjson.Framer) or start[:1] not in b"{[<":
-        return framer
-    return ndjson.Whole()
+    alone = b"<" if isinstance(framer, ndjson.Framer) else b"{[<"
+    return ndjson.Whole() if start[:1] in alone else framer

@@ -3,7 +3,7 @@
 import time
 
 WORK_S = 0.004
-BLOCKED_S = 0.0005
+BLOCKED_S = 0.002
 
 
 class Pace:

@@ -83,6 +83,6 @@ class Framer:
             name, _, value = line.partition(b":")
             if name == b"data":
                 lines.append(value.removeprefix(b" "))
-            elif name and name not in _FIELDS and not self.strange:
+            elif not self.strange and not any(field.startswith(name) for field in _FIELDS):
                 self.strange = line
         return b"\n".join(lines) if lines else None

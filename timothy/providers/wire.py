@@ -69,11 +69,10 @@ class Exchange:
     def send(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
         """Connect and send. Raises ProviderUnreachable, ProviderStalled."""
         self.close()
-        target = urllib3.util.parse_url(url)
-        self._place = target.netloc or url
+        self._place = url
         self._check()
         try:
-            path = self._connect(target)
+            path = self._connect(urllib3.util.parse_url(url))
         except FOREIGN as error:
             raise self._named(error, self._unreachable) from error
         self._first = True
@@ -135,6 +134,7 @@ class Exchange:
 
     def _connect(self, target: urllib3.util.Url) -> str:
         """Open the connection; what to ask for on it."""
+        self._place = target.netloc or self._place
         self._connection, path = connection(target, self._settings.connect_timeout_s, self._cancel)
         self._connection.connect()
         self._socket = self._connection.sock

@@ -94,8 +94,15 @@ def check(tool: Tool, input: Any) -> str | None:
     )
     if not errors:
         return None
-    lines = [f"{error.json_path.replace('$', 'arguments', 1)}: {error.message[:300]}" for error in errors[:5]]
+    lines = [
+        f"{error.json_path.replace('$', 'arguments', 1)}: {_short(error.message)}" for error in errors[:5]
+    ]
     return f"The arguments of {tool.name} do not fit its schema. " + "; ".join(lines)
+
+
+def _short(text: str) -> str:
+    """A long message without its middle, which repeats the value: what was wrong stands at its end."""
+    return text if len(text) <= 300 else f"{text[:100]} ... {text[-180:]}"
 
 
 def reads_only(tool: Tool) -> bool:

@@ -13,6 +13,7 @@ from timothy.events import (
     ToolCall,
     ToolResult,
     Usage,
+    tokens,
 )
 from timothy.turn import outcome
 
@@ -30,7 +31,7 @@ def aborted(
         reasoning="".join(e.text for e in events if isinstance(e, ReasoningDelta)),
         provider=None,
         model=None,
-        usage=next((e for e in reversed(events) if isinstance(e, Usage)), None),
+        usage=tokens(next((e for e in reversed(events) if isinstance(e, Usage)), None)),
         cost=None,
         duration_ms=duration_ms,
     )

@@ -23,6 +23,7 @@ from timothy.events import (
     ToolCallStarted,
     TurnStarted,
     Usage,
+    tokens,
 )
 from timothy.text import honest
 from timothy.turn import inputs, outcome
@@ -250,7 +251,7 @@ class TurnMachine:
             outcome=ending.outcome,
             code=code,
             message=message,
-            usage=self._account.usage,
+            usage=tokens(self._account.usage),
             cost=self._account.cost,
             provider=self._account.provider,
             model=self._account.model,
@@ -266,7 +267,7 @@ class TurnMachine:
             reasoning=self._said.reasoning,
             provider=account.provider,
             model=account.model,
-            usage=account.usage,
+            usage=tokens(account.usage),
             cost=account.cost,
             duration_ms=round((self._now() - self._began_at) * 1000),
         )

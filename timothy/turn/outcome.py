@@ -6,7 +6,7 @@ import msgspec
 
 from timothy import errors
 from timothy.eventlog.records import Row
-from timothy.events import Done, Error, Usage
+from timothy.events import Done, Error, Tokens
 
 _OUTCOMES = {"stopped": "stopped", "server_shutdown": "interrupted", "interrupted": "interrupted"}
 
@@ -26,7 +26,7 @@ class Shown(msgspec.Struct, frozen=True):
     reasoning: str
     provider: str | None
     model: str | None
-    usage: Usage | None
+    usage: Tokens | None
     cost: float | None
     duration_ms: int | None
 
@@ -66,13 +66,5 @@ def _common(shown: Shown) -> dict[str, Any]:
 
 
 def _price(shown: Shown) -> dict[str, Any]:
-    usage = None if shown.usage is None else _plain(shown.usage)
+    usage = None if shown.usage is None else msgspec.structs.asdict(shown.usage)
     return {"usage": usage, "cost": shown.cost}
-
-
-def _plain(usage: Usage) -> dict[str, int | None]:
-    return {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cached_tokens": usage.cached_tokens,
-    }

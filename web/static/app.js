@@ -3,11 +3,15 @@
 import * as api from "./api.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
-import { h, icon, isEditable, setText, uuid } from "./dom.js";
+import { h, icon, setText, uuid } from "./dom.js";
+import * as drawer from "./drawer.js";
 import { showExport } from "./export.js";
 import { listenToKeys, showKeys } from "./keys.js";
 import { applyLook } from "./look.js";
+import { chosenModel, loadModels } from "./models.js";
 import { setTitle, tell } from "./notify.js";
+import { Overview } from "./overview.js";
+import { Follower } from "./scroll.js";
 import { showSettings } from "./settings.js";
 import { Sidebar } from "./sidebar.js";
 import { showSignIn, signInFromAddress } from "./signin.js";
@@ -16,48 +20,35 @@ import { TranscriptView } from "./view.js";
 import { showWelcome } from "./welcome.js";
 import { ending, titleOf } from "./words.js";
 
-const LIST_EVERY_MS = 900; // so that two windows agree within a second
-const LIST_EVERY_AT_REST_MS = 5000;
-const REST_AFTER_MS = 10 * 60_000;
-const LIST_STEP = 50;
-const LIST_MOST = 500;
-const AT_END_PX = 60;
+const SEARCH_LIMIT = 50;
+const CARD_IS_NEW_MS = 400; // a key that was meant for something else does not answer a question
 
 const by = (id) => document.getElementById(id);
-const models = { ids: [], chosen: localStorage.getItem("timothy:model") ?? "" };
-const list = { sessions: [], more: false, limit: LIST_STEP, waiting: new Set(), away: false, timer: null, lastTouch: Date.now() };
 const otherTabs = new BroadcastChannel("timothy");
 
 let open = null; // the Conversation that is shown, or null for a new one
-let following = true; // the reader is at the end
 let frame = null;
 let sending = false;
 
-const page = {
-  currency: "USD",
+const follower = new Follower(() => open?.isRunning ?? false);
+const composer = new Composer({ submit, stop });
+const overview = new Overview({ changed: listChanged, answered: agree, signedOut: () => signedOut(false) });
+const transcript = new TranscriptView(by("transcript"), {
+  currency: "",
   decide: (id, decision) => attempt(() => open.decide(id, decision)),
   again: (turn) => (turn.meta.outcome === "completed" ? resend(turn, turn.message) : retry("again")),
   continue: () => retry("continue"),
   branch: (turn) => attempt(() => branch(turn.evidence.seq)),
-  edit: (turn, text) => resend(turn, text),
-};
-const transcript = new TranscriptView(by("transcript"), page);
-const composer = new Composer({ submit, stop });
+  edit: resend,
+});
 const sidebar = new Sidebar({
-  search: (query) => attempt(async () => (await api.listSessions({ query, limit: LIST_STEP })).sessions),
-  rename: (id, title) => attempt(() => api.changeSession(id, { title })).then(refresh),
-  archive: (id, archived) => attempt(() => api.changeSession(id, { archived })).then(refresh),
+  search: (query) => attempt(async () => (await api.listSessions({ query, limit: SEARCH_LIMIT })).sessions),
+  rename: (id, title) => attempt(() => api.changeSession(id, { title })).then(() => overview.ask()),
+  archive: (id, archived) => attempt(() => api.changeSession(id, { archived })).then(() => overview.ask()),
   exportAs: showExport,
   hidden: (id) => open?.id === id && go("#/"),
-  remove: (id) =>
-    api.deleteSession(id).then(refresh, (error) => {
-      toast(error.code === "turn_in_flight" ? "Not deleted: an answer is still running in it" : error.message);
-      throw error;
-    }),
-  more: () => {
-    list.limit = Math.min(LIST_MOST, list.limit + LIST_STEP);
-    return refresh();
-  },
+  remove: removeSession,
+  more: () => overview.showMore(),
 });
 
 // --- the address ---
@@ -69,10 +60,11 @@ function go(hash) {
 
 function route() {
   if (location.hash.startsWith("#token=")) return start();
-  const id = /^#\/s\/([^/]+)$/.exec(location.hash)?.[1] ?? null;
-  closeDrawer();
-  if (id !== (open?.id ?? null)) show(id === null ? null : conversation(decodeURIComponent(id)));
-  else if (id === null) show(null);
+  const match = /^#\/s\/([^/]+)$/.exec(location.hash);
+  const id = match ? decodeURIComponent(match[1]) : null;
+  drawer.setDrawer(false);
+  if (id === null) show(null);
+  else if (id !== open?.id) show(conversation(id));
 }
 
 function conversation(id, session = null) {
@@ -88,7 +80,7 @@ function conversation(id, session = null) {
         history.replaceState(null, "", "#/");
         show(null);
       },
-      refused: signedOutOr((error) => toast(error.message)),
+      refused: refused,
     },
     session,
   );
@@ -98,12 +90,11 @@ function conversation(id, session = null) {
 function show(next) {
   open?.close();
   open = next;
-  following = true;
+  follower.toEnd();
   composer.open(open?.id ?? null);
   if (open && !open.loaded) open.sync();
   if (!open) welcome();
-  schedule();
-  showList();
+  listChanged();
   if (matchMedia("(hover: hover)").matches) composer.focus();
 }
 
@@ -111,7 +102,7 @@ function welcome() {
   const hooks = { start: (text) => composer.setText(text), settings: () => showSettings("Models") };
   showWelcome(by("welcome"), hooks).catch((error) => {
     if (!(error instanceof api.Refused || error instanceof api.Unreachable)) throw error;
-    // the list's own question tells about a server that is away; the welcome is good without its line
+    // the overview tells about a server that is away; the welcome is good without its line
   });
 }
 
@@ -125,8 +116,7 @@ async function submit() {
   try {
     await deliver(message);
     composer.sent();
-    following = true;
-    announce("sent");
+    follower.toEnd();
     otherTabs.postMessage({ id: open.id });
   } catch (error) {
     notDelivered(error);
@@ -135,7 +125,7 @@ async function submit() {
     composer.sending(false);
     schedule();
   }
-  refresh();
+  overview.ask();
 }
 
 async function deliver(message) {
@@ -146,7 +136,7 @@ async function deliver(message) {
     composer.adopt(session.id);
     history.replaceState(null, "", `#/s/${session.id}`);
   }
-  await open.send({ message, key, model: models.chosen || undefined });
+  await open.send({ message, key, model: chosenModel() });
 }
 
 // The text stays where it was typed, with what became of it.
@@ -158,15 +148,16 @@ function notDelivered(error) {
     composer.notSent("", { mayHaveArrived: false });
     open.sync();
   } else if (error instanceof api.Refused) {
-    signedOutOr(() => composer.notSent(`Not sent: ${error.message}`, { mayHaveArrived: false }))(error);
+    composer.notSent(`Not sent: ${error.message}`, { mayHaveArrived: false });
+    if (error.status === 401) signedOut(false);
   } else throw error;
 }
 
 function retry(mode) {
   return attempt(async () => {
     try {
-      await open.send({ mode, key: uuid(), model: models.chosen || undefined });
-      following = true;
+      await open.send({ mode, key: uuid(), model: chosenModel() });
+      follower.toEnd();
       otherTabs.postMessage({ id: open.id });
     } catch (error) {
       if (!(error instanceof api.Refused) || error.status !== 409) throw error;
@@ -181,21 +172,33 @@ function resend(turn, text) {
   return attempt(async () => {
     if (!turn.user) return;
     const at = await branch(turn.user.seq - 1);
-    await at.send({ message: text, key: uuid(), model: models.chosen || undefined });
+    await at.send({ message: text, key: uuid(), model: chosenModel() });
+    overview.ask();
   });
 }
 
 async function branch(seq) {
   const session = await api.createSession({ from: { session_id: open.id, seq } });
   const next = conversation(session.id, session);
-  show(next);
   history.pushState(null, "", `#/s/${session.id}`);
-  refresh();
+  show(next);
+  overview.ask();
   return next;
 }
 
 function stop() {
   if (open?.isRunning) attempt(() => open.stop());
+}
+
+async function removeSession(id) {
+  try {
+    await api.deleteSession(id);
+  } catch (error) {
+    toast(error.code === "turn_in_flight" ? "Not deleted: an answer is still running in it." : error.message);
+    throw error;
+  }
+  localStorage.removeItem(`timothy:draft:${id}`);
+  overview.ask();
 }
 
 // Does it, and says so when the server will not or cannot.
@@ -204,32 +207,37 @@ async function attempt(act) {
     return await act();
   } catch (error) {
     if (error instanceof api.Unreachable) toast("The server cannot be reached.");
-    else if (error instanceof api.Refused) signedOutOr(() => toast(error.message))(error);
+    else if (error instanceof api.Refused) refused(error);
     else throw error;
     return undefined;
   }
 }
 
+function refused(error) {
+  if (error.status === 401) signedOut(false);
+  else toast(error.message);
+}
+
+// --- what turns do ---
+
 function turnEnded(from, view) {
   otherTabs.postMessage({ id: from.id });
-  const words = ending(view) || "answer complete";
-  if (from === open) announce(words);
+  if (from === open) announce(ending(view) || "answer complete");
   tell(view.end?.code === "stopped" ? "stopped" : "done", titleOf(from.session), () => go(`#/s/${from.id}`));
-  refresh();
+  overview.ask();
 }
 
 function turnWaits(from, view) {
   const part = view.parts.findLast((one) => one.kind === "permission" && one.decision === null);
   announce(`Waiting for you${part ? `: ${part.tool} asks for permission` : ""}`);
   tell("waiting for you", titleOf(from.session), () => go(`#/s/${from.id}`));
-  requestAnimationFrame(() => {
-    const card = openCard();
-    if (card && composer.isEmpty && (document.activeElement === document.body || isEditable(document.activeElement))) card.focus();
-  });
+  setTimeout(() => {
+    const isFree = document.activeElement === document.body || document.activeElement === by("message");
+    if (composer.isEmpty && isFree) openCard()?.focus();
+  }, CARD_IS_NEW_MS);
 }
 
 const openCard = () => document.querySelector(".permission.is-open");
-const CARD_IS_NEW_MS = 400; // a key that was meant for something else does not answer
 
 function choose(number) {
   const card = openCard();
@@ -238,43 +246,9 @@ function choose(number) {
   return true;
 }
 
-// --- what the server says of all conversations ---
-
-async function refresh() {
-  clearTimeout(list.timer);
-  try {
-    const answer = await api.listSessions({ limit: list.limit });
-    list.sessions = answer.sessions;
-    list.more = Boolean(answer.next_cursor) && list.limit < LIST_MOST;
-    list.away = false;
-    await askWhoWaits();
-    agree();
-  } catch (error) {
-    if (error instanceof api.Refused) signedOutOr((refused) => toast(refused.message))(error);
-    else if (error instanceof api.Unreachable) list.away = true;
-    else throw error;
-  }
-  showList();
-  schedule();
-  again();
-}
-
-function again() {
-  clearTimeout(list.timer);
-  if (document.hidden || !by("signin").hidden) return;
-  const rests = Date.now() - list.lastTouch > REST_AFTER_MS;
-  list.timer = setTimeout(refresh, rests ? LIST_EVERY_AT_REST_MS : LIST_EVERY_MS);
-}
-
-async function askWhoWaits() {
-  if (!list.sessions.some((session) => session.turn_active)) return void list.waiting.clear();
-  const { pending } = await api.get("/v1/permissions/pending");
-  list.waiting = new Set(pending.map((one) => one.session_id));
-}
-
-// The list knows something of the open conversation that it does not know itself.
+// The overview knows something of the open conversation that it does not know itself.
 function agree() {
-  const row = list.sessions.find((session) => session.id === open?.id);
+  const row = overview.get(open?.id);
   if (!row || !open.session || sending) return;
   if (row.title !== open.session.title) open.session = { ...open.session, title: row.title };
   const isNews = row.updated_at !== open.toldOf && row.updated_at !== open.session.updated_at;
@@ -284,23 +258,20 @@ function agree() {
   }
 }
 
-function showList() {
-  sidebar.update(list.sessions, { currentId: open?.id ?? null, waiting: list.waiting, more: list.more });
-}
-
 // --- showing ---
+
+function listChanged() {
+  sidebar.update(overview.sessions, { currentId: open?.id ?? null, waiting: overview.waiting, more: overview.more });
+  schedule();
+}
 
 function schedule() {
   frame ??= requestAnimationFrame(draw);
 }
 
 function facts() {
-  return {
-    turns: open?.turns ?? [],
-    isRunning: open?.isRunning ?? false,
-    stopping: open?.stopping ?? false,
-    changedAt: open?.changedAt ?? 0,
-  };
+  const { turns = [], isRunning = false, stopping = false, changedAt = 0 } = open ?? {};
+  return { turns, isRunning, stopping, changedAt };
 }
 
 function draw() {
@@ -314,19 +285,19 @@ function draw() {
   composer.running(state.isRunning, state.stopping);
   drawHead(state);
   drawConnection();
-  if (following) toEnd();
-  by("newer").hidden = following || !state.isRunning;
+  follower.keep();
 }
 
 function drawHead(state) {
   const title = open ? titleOf(open.session) : "New conversation";
   setText(by("title"), title);
   setTitle(open ? title : "");
-  const words = !state.isRunning ? "" : open.live.state === "waiting" ? "waiting for you" : state.stopping ? "stopping" : "running";
-  setText(by("liveness"), list.away ? "offline" : words);
-  by("liveness").dataset.state = list.away ? "offline" : words;
+  const waits = open?.live?.state === "waiting";
+  const words = overview.isAway ? "offline" : !state.isRunning ? "" : waits ? "waiting for you" : state.stopping ? "stopping" : "running";
+  setText(by("liveness"), words);
+  by("liveness").dataset.state = words;
   const from = open?.session?.from;
-  by("linked").replaceChildren(...(from ? [h("a", { href: `#/s/${from.session_id}`, text: "branched from here" })] : []));
+  by("linked").replaceChildren(...(from ? [h("a", { href: `#/s/${from.session_id}`, text: "branched from" })] : []));
 }
 
 function drawConnection() {
@@ -334,66 +305,18 @@ function drawConnection() {
   const words = {
     reconnecting: `The connection is lost; trying again (${open?.attempt} of 5).`,
     lost: "The connection is lost. The answer goes on without this page.",
-  }[state];
-  const text = words ?? (list.away ? "The server cannot be reached." : "");
+  };
+  const text = words[state] ?? overview.trouble;
   setText(by("connection-words"), text);
   by("connection").hidden = !text;
   by("reconnect").hidden = state !== "lost";
 }
 
-function toEnd() {
-  const scroll = by("scroll");
-  scroll.scrollTop = scroll.scrollHeight;
-}
-
-function watchScrolling() {
-  const scroll = by("scroll");
-  const isAtEnd = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < AT_END_PX;
-  let last = 0;
-  scroll.addEventListener("scroll", () => {
-    // only the reader's own move upwards means that the end is no longer followed
-    if (isAtEnd()) following = true;
-    else if (scroll.scrollTop < last - 2) following = false;
-    last = scroll.scrollTop;
-    by("newer").hidden = following || !open?.isRunning;
-  }, { passive: true });
-  new ResizeObserver(() => following && toEnd()).observe(by("column"));
-  by("newer").addEventListener("click", () => {
-    following = true;
-    toEnd();
-  });
-}
-
-async function showEarlier() {
-  const scroll = by("scroll");
-  const fromEnd = scroll.scrollHeight - scroll.scrollTop;
-  following = false;
-  await attempt(() => open.loadEarlier());
-  requestAnimationFrame(() => (scroll.scrollTop = scroll.scrollHeight - fromEnd));
-}
-
-// --- model ---
-
-async function loadModels() {
-  const answer = await attempt(() => api.get("/v1/models"));
-  models.ids = answer?.models ?? [];
-  const field = by("model");
-  const options = models.ids.map((model) => h("option", { value: model.id, text: model.id }));
-  field.replaceChildren(h("option", { value: "", text: "automatic" }), ...options);
-  if (!models.ids.some((model) => model.id === models.chosen)) models.chosen = "";
-  field.value = models.chosen;
-  field.hidden = models.ids.length < 2;
-}
-
 // --- start ---
-
-function signedOutOr(otherwise) {
-  return (error) => (error.status === 401 ? signedOut(false) : otherwise(error));
-}
 
 function signedOut(wrongToken) {
   if (!by("signin").hidden) return;
-  clearTimeout(list.timer);
+  overview.stop();
   open?.close();
   open = null;
   by("main").hidden = by("sidebar").hidden = true;
@@ -403,69 +326,50 @@ function signedOut(wrongToken) {
 function enter() {
   by("signin").hidden = true;
   by("main").hidden = by("sidebar").hidden = false;
-  loadModels();
-  refresh();
-  open = null;
+  overview.ask();
+  attempt(loadModels);
   route();
 }
 
 async function start() {
   try {
-    if (await signInFromAddress()) return enter();
-    signedOut(true);
+    if (await signInFromAddress()) enter();
+    else signedOut(true);
   } catch (error) {
     if (!(error instanceof api.Unreachable)) throw error;
-    list.away = true;
     enter();
   }
 }
 
-function openDrawer() {
-  document.body.classList.add("drawer-open");
-  by("shade").hidden = false;
-  by("drawer").setAttribute("aria-expanded", "true");
-  by("search").focus();
-}
-
-function closeDrawer() {
-  document.body.classList.remove("drawer-open");
-  by("shade").hidden = true;
-  by("drawer").setAttribute("aria-expanded", "false");
-}
-
-function swipes() {
-  let from = null;
-  addEventListener("touchstart", (event) => (from = event.touches.length === 1 ? event.touches[0] : null), { passive: true });
-  addEventListener("touchend", (event) => {
-    if (!from) return;
-    const right = event.changedTouches[0].clientX - from.clientX;
-    const down = Math.abs(event.changedTouches[0].clientY - from.clientY);
-    if (right > 60 && down < 40 && from.clientX < 30) openDrawer();
-    else if (right < -60 && down < 40 && document.body.classList.contains("drawer-open")) closeDrawer();
-  }, { passive: true });
-}
-
 function escape() {
-  if (document.body.classList.contains("drawer-open")) return closeDrawer();
-  if (open?.isRunning) return stop();
-  return document.activeElement?.blur();
+  if (drawer.isOpen()) drawer.setDrawer(false);
+  else if (open?.isRunning) stop();
+  else document.activeElement?.blur();
+}
+
+function step(distance) {
+  const id = sidebar.neighbour(distance);
+  if (id) go(`#/s/${id}`);
 }
 
 function listen() {
-  by("drawer").append(icon("menu"));
   by("newer").prepend(icon("down"));
-  by("drawer").addEventListener("click", openDrawer);
-  by("shade").addEventListener("click", closeDrawer);
   by("open-settings").addEventListener("click", () => showSettings());
   by("open-keys").addEventListener("click", showKeys);
   by("reconnect").addEventListener("click", () => open?.reconnect());
-  by("earlier").addEventListener("click", showEarlier);
-  by("model").addEventListener("change", (event) => {
-    models.chosen = event.target.value;
-    localStorage.setItem("timothy:model", models.chosen);
+  by("earlier").addEventListener("click", () => follower.hold(() => attempt(() => open.loadEarlier())));
+  addEventListener("hashchange", route);
+  addEventListener("popstate", route);
+  otherTabs.addEventListener("message", (event) => {
+    if (document.hidden) return;
+    overview.ask();
+    if (event.data.id === open?.id) open.sync();
   });
   listenToKeys({
-    "/": () => (matchMedia("(max-width: 800px)").matches && openDrawer(), by("search").focus()),
+    "/": () => {
+      if (drawer.isNarrow()) drawer.setDrawer(true);
+      by("search").focus();
+    },
     n: () => go("#/"),
     i: () => composer.focus(),
     e: () => [...document.querySelectorAll(".user .edit")].at(-1)?.click(),
@@ -477,42 +381,24 @@ function listen() {
     2: () => choose(2),
     3: () => choose(3),
   });
-  addEventListener("hashchange", route);
-  addEventListener("popstate", route);
-  otherTabs.addEventListener("message", (event) => {
-    if (document.hidden) return;
-    refresh();
-    if (event.data.id === open?.id) open.sync();
-  });
-}
-
-function step(by_) {
-  const id = sidebar.neighbour(by_);
-  if (id) go(`#/s/${id}`);
 }
 
 // A frozen tab, a phone that woke up, a network that came back: ask what is true.
 function listenToReturns() {
   const back = () => {
     if (document.hidden || !by("signin").hidden) return;
-    list.lastTouch = Date.now();
-    refresh();
+    overview.seen();
     open?.visible();
   };
   document.addEventListener("visibilitychange", () => (document.hidden ? open?.hidden() : back()));
   addEventListener("pageshow", (event) => event.persisted && back());
   addEventListener("online", back);
-  addEventListener("offline", () => {
-    list.away = true;
-    schedule();
-  });
-  for (const touch of ["pointerdown", "keydown"]) addEventListener(touch, () => (list.lastTouch = Date.now()), { passive: true });
+  addEventListener("offline", () => overview.away());
 }
 
 applyLook();
 listen();
 listenToReturns();
-watchScrolling();
-swipes();
+drawer.listenToDrawer();
 setInterval(() => open?.isRunning && transcript.tick(facts()), 1000);
 start();

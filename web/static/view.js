@@ -173,8 +173,8 @@ class Foot {
   #detail = h("p", { class: "detail", dir: "auto" });
   #actions = h("span", { class: "actions" });
   #numbers = h("dl", { class: "numbers" });
-  #line = h("div", { class: "foot-line" }, this.#state, this.#seconds, this.#actions, this.#numbers);
-  element = h("div", { class: "foot" }, this.#line, this.#detail);
+  #line = h("div", { class: "foot-line" }, this.#state, this.#seconds, this.#actions);
+  element = h("div", { class: "foot" }, this.#line, this.#detail, this.#numbers);
 
   constructor(page) {
     this.page = page;

@@ -112,9 +112,9 @@ export function duration(milliseconds) {
 
 export const count = (number) => (number === null || number === undefined ? "unknown" : number.toLocaleString("en"));
 
-export function money(cost, currency = "USD") {
+export function money(cost, currency = "") {
   if (cost === null || cost === undefined) return "unknown";
-  return `${cost < 0.01 && cost > 0 ? cost.toPrecision(2) : cost.toFixed(2)} ${currency}`;
+  return `${cost < 0.01 && cost > 0 ? cost.toPrecision(2) : cost.toFixed(2)} ${currency}`.trim();
 }
 
 // Model, tokens, time and cost of a turn: pairs of a name and a value.

@@ -32,6 +32,11 @@ HEADERS = {
 }
 _READABLE = re.compile(r"text/|application/(.*\+)?(json|xml|javascript|yaml|toml|x-ndjson|rss|atom)")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052
+# of the IANA registries of special-purpose addresses, what not every version of `ipaddress` calls not global
+_SPECIAL = [
+    ipaddress.ip_network(network)
+    for network in ("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "100::/64", "2001::/23", "5f00::/16")
+]
 
 
 def fetch(request: dict[str, Any]) -> dict[str, Any]:
@@ -79,6 +84,8 @@ def public(address: str) -> bool:
             inner.append(ipaddress.IPv4Address(ip.packed[12:]))
         if ip.is_site_local or any(found is not None and not public(str(found)) for found in inner):
             return False
+    if any(ip in network for network in _SPECIAL):
+        return False
     return ip.is_global and not ip.is_multicast and not ip.is_reserved and not ip.is_unspecified
 
 
