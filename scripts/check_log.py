@@ -22,6 +22,7 @@ import sqlite3
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -160,18 +161,17 @@ def text_that_was_shown_is_kept(log: Log, told: Row) -> Iterator[str]:
         kept, shown = evidence["payload"].get("text", ""), view["text"]
         length = len(shown)
         if evidence["payload"].get("code") == "interrupted":
-            length = _shown_before_the_kill(view, told["kills"])
+            length = _shown_before_the_kill(view, told["kills"], log.turns[view["turn_id"]])
         if not kept.startswith(shown[:length]):
             yield f"turn {view['turn_id']} showed {shown[:length]!r:.200}, and kept {kept!r:.200}"
         elif not (kept.startswith(shown) or shown.startswith(kept)):
             yield f"turn {view['turn_id']} showed another text than it kept: {shown!r:.200}, {kept!r:.200}"
 
 
-def _shown_before_the_kill(view: Row, kills: list[float]) -> int:
-    """How many characters the viewer had when the checkpoint interval before the next kill began."""
-    if not view["marks"]:
-        return 0
-    kill = min((time for time in kills if time >= view["marks"][0][0]), default=float("inf"))
+def _shown_before_the_kill(view: Row, kills: list[float], turn: Row) -> int:
+    """How many characters the viewer had when the checkpoint interval before the turn's kill began."""
+    started = datetime.fromisoformat(turn["started_at"]).timestamp()
+    kill = min((time for time in kills if time >= started), default=float("inf"))
     return max((length for time, length in view["marks"] if time <= kill - CHECKPOINT_S), default=0)
 
 

@@ -60,8 +60,8 @@ def database(tmp_path: Path) -> Path:
             row = ("s", seq, turn, kind, json.dumps(payload))
             connection.execute("INSERT INTO session_events VALUES (?, ?, ?, ?, ?)", row)
         connection.executescript("""
-            INSERT INTO turns VALUES ('t1', 's', 'ended', 'completed', NULL, '2030', 'k1');
-            INSERT INTO turns VALUES ('t2', 's', 'ended', 'interrupted', 'interrupted', '2031', 'k2');
+            INSERT INTO turns VALUES ('t1', 's', 'ended', 'completed', NULL, '1970-01-01T00:01:30.5Z', 'k1');
+            INSERT INTO turns VALUES ('t2', 's', 'ended', 'interrupted', 'interrupted', '1970-01-01T00:01:39Z', 'k2');
             INSERT INTO attempts VALUES (1, 's', 't1', 'error', 'overloaded');
             INSERT INTO attempts VALUES (2, 's', 't1', 'ok', NULL);
         """)

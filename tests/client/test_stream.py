@@ -17,7 +17,7 @@ from tests.client.contract_server import (
 )
 from timothy.client import Client
 from timothy.errors import NotFound, ServerUnreachable, Unauthorized
-from timothy.events import Done, Error, Event, Incomplete, Meta, Status, TextDelta, TurnStarted, Usage
+from timothy.events import Done, Error, Event, Incomplete, Meta, Status, TextDelta, Tokens, TurnStarted
 
 MESSAGES = f"POST /v1/sessions/{SESSION}/messages"
 LIVE = f"GET /v1/sessions/{SESSION}/live"
@@ -25,7 +25,7 @@ TURN_CALL = f"GET /v1/sessions/{SESSION}/turns/{TURN}"
 SESSION_CALL = f"GET /v1/sessions/{SESSION}"
 
 STARTED = TurnStarted(SESSION, "2030-01-02T03:04:05Z", "Hello?")
-META = Meta(SESSION, "completed", "home", "tiny", Usage(3, 2, 0), None, 12, None)
+META = Meta(SESSION, "completed", "home", "tiny", Tokens(3, 2, 0), None, 12, None)
 WHOLE: list[Event] = [STARTED, TextDelta("Hel"), TextDelta("lo.\u2028"), Done("stop"), META]
 
 
@@ -164,7 +164,7 @@ def test_a_turn_that_ended_meanwhile_is_told_from_the_log(client: Client, server
     server.on(TURN_CALL, ended("completed"))
     server.on(SESSION_CALL, transcript(kind="assistant", text="Hello.", finish_reason="stop", duration_ms=12))
     turn = client.send(SESSION, "Hello?")
-    meta = Meta(SESSION, "completed", "home", "tiny", Usage(3, 2, 0), None, 12, "Greeting")
+    meta = Meta(SESSION, "completed", "home", "tiny", Tokens(3, 2, 0), None, 12, "Greeting")
     assert list(turn) == [*WHOLE[:2], TextDelta("lo."), Done("stop"), meta]
     assert turn.text == "Hello."
 
