@@ -194,7 +194,7 @@ class AttemptEnded(Event, frozen=True):
 
 def tokens(usage: Usage | None) -> Tokens | None:
     """The numbers of `usage` alone."""
-    return usage and Tokens(usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+    return None if usage is None else Tokens(usage.input_tokens, usage.output_tokens, usage.cached_tokens)
 
 
 Terminal = Done | Error

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from timothy.events import Usage
+from timothy.events import Tokens
 from timothy.gateway.base import ModelRow, ProviderRow
 
 
@@ -88,7 +88,7 @@ class Turn(msgspec.Struct, frozen=True):
     message: str | None
     started_at: str
     ended_at: str | None
-    usage: Usage | None = None
+    usage: Tokens | None = None
     cost: float | None = None
     provider: str | None = None
     model: str | None = None
