@@ -99,7 +99,9 @@ class Visitor(threading.Thread):
 
     _numbers = count(1)
 
-    def __init__(self, url: str, seed: int, sessions: list[str], history: History) -> None:
+    def __init__(
+        self, url: str, seed: int, sessions: list[str], history: History, tools: bool = False
+    ) -> None:
         super().__init__(daemon=True)
         self._client = Client(url, TOKEN, silence=10, first_delay=0.15)
         self._random = random.Random(seed)
@@ -115,7 +117,7 @@ class Visitor(threading.Thread):
             self.never_read: 3,
             self.send_again_later: 8,
             self.try_again: 8,
-            self.answer_late: 3,
+            self.answer_late: 25 if tools else 3,
         }
 
     def run(self) -> None:

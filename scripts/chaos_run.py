@@ -104,7 +104,13 @@ class Run:
         client = Client(self.server.url, TOKEN)
         sessions = [client.create_session().id for _ in range(self._options.clients * 2)]
         visitors = [
-            Visitor(self.server.url, self._random.getrandbits(32), sessions, self.history)
+            Visitor(
+                self.server.url,
+                self._random.getrandbits(32),
+                sessions,
+                self.history,
+                tools=self._options.mode == "steps",
+            )
             for _ in range(self._options.clients)
         ]
         for visitor in visitors:

@@ -154,14 +154,14 @@ def one_key_is_one_turn(log: Log, told: Row) -> Iterator[str]:
 def text_that_was_shown_is_kept(log: Log, told: Row) -> Iterator[str]:
     """Whole, but for turns that a kill ended: there, what was shown 2 s before the kill and earlier."""
     for view in told["views"]:
-        evidence = log.evidence(view["turn_id"])
-        if evidence is None:
+        turn, evidence = log.turns.get(view["turn_id"]), log.evidence(view["turn_id"])
+        if turn is None or evidence is None:
             yield f"turn {view['turn_id']} was seen, and left nothing"
             continue
         kept, shown = evidence["payload"].get("text", ""), view["text"]
         length = len(shown)
         if evidence["payload"].get("code") == "interrupted":
-            length = _shown_before_the_kill(view, told["kills"], log.turns[view["turn_id"]])
+            length = _shown_before_the_kill(view, told["kills"], turn)
         if not kept.startswith(shown[:length]):
             yield f"turn {view['turn_id']} showed {shown[:length]!r:.200}, and kept {kept!r:.200}"
         elif not (kept.startswith(shown) or shown.startswith(kept)):
