@@ -1,29 +1,35 @@
 """The stream worker: a leaf that may block; it reads the context, asks the gateway, tells its turn."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pykka
 
 from actors.base import BaseActor, deliver
+from actors.claims import Claim
+from actors.context import ContextReader
 from actors.crash import crash_point
 from actors.messages import ContextRead, Run, Streamed, WorkerFailed
 from timothy.cancel import Cancel
 from timothy.conversation import ModelRequest
+from timothy.errors import ContextOverflow
+from timothy.events import Error, Event, ReasoningDelta, TextDelta, ToolCall, ToolCallStarted
 from timothy.gateway.base import Gateway
 
 YIELD_S = 0.004
+CONTENT = (TextDelta, ReasoningDelta, ToolCallStarted, ToolCall)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamJob:
-    """One request to the model: `read_context` is None when the turn has it already."""
+    """One request to the model: `context` is None when the turn has read it already."""
 
     step: int
     request: ModelRequest
-    read_context: Callable[[], ContextRead] | None
+    claim: Claim
+    context: ContextReader | None
 
 
 class StreamWorker(BaseActor):
@@ -43,7 +49,9 @@ class StreamWorker(BaseActor):
         request = self._with_context()
         crash_point("before_dial")
         if not self._cancel.cancelled:
-            self._pipe(request)
+            overflow = self._pipe(request)
+            if overflow is not None:
+                self._shorten(overflow)
         self.stop()
 
     def cleaned_up(self, cause: str | None) -> None:
@@ -52,16 +60,39 @@ class StreamWorker(BaseActor):
 
     def _with_context(self) -> ModelRequest:
         job = self._job
-        if job.read_context is None:
+        if job.context is None:
             return job.request
-        context = job.read_context()
-        deliver(self._turn, context)
-        messages = (*context.messages, *job.request.messages)
-        return _replace_messages(job.request, messages)
+        return self._under(job.context.read(job.claim, self._cancel, self._show, self._tell))
 
-    def _pipe(self, request: ModelRequest) -> None:
-        """Every event to the turn; under gevent a source that never blocks lets others run now and then."""
+    def _under(self, context: ContextRead) -> ModelRequest:
+        self._tell(context)
+        messages = (*context.messages, *self._job.request.messages)
+        return msgspec.structs.replace(self._job.request, messages=messages)
+
+    def _shorten(self, overflow: Error) -> None:
+        """The provider found the prompt too long: once more with older history summed up, if there is any."""
+        job = self._job
+        assert job.context is not None
+        window = overflow.context_window
+        shorter = job.context.after_overflow(job.claim, window, self._cancel, self._show, self._tell)
+        if shorter is None or self._cancel.cancelled:
+            self._show(overflow)
+        else:
+            self._pipe(self._under(shorter), may_shorten=False)
+
+    def _show(self, event: Event) -> None:
+        self._tell(Streamed(self._job.step, event))
+
+    def _tell(self, message: Any) -> bool:
+        return deliver(self._turn, message)
+
+    def _pipe(self, request: ModelRequest, *, may_shorten: bool = True) -> Error | None:
+        """Every event to the turn; under gevent a source that never blocks lets others run now and then.
+
+        A context overflow is kept back and returned, if a shorter context may be tried instead.
+        """
         step = self._job.step
+        may_shorten = may_shorten and self._job.context is not None
         events = self._gateway.stream(request, self._cancel)
         before = worked_since = time.monotonic()
         for event in events:
@@ -72,11 +103,11 @@ class StreamWorker(BaseActor):
                 time.sleep(0)
                 worked_since = now = time.monotonic()
             before = now
+            if may_shorten:
+                if isinstance(event, Error) and event.code == ContextOverflow.code:
+                    return event
+                may_shorten = not isinstance(event, CONTENT)
             if not deliver(self._turn, Streamed(step, event)):
                 self._cancel.cancel()
-                return
-
-
-def _replace_messages(request: ModelRequest, messages: tuple[Any, ...]) -> ModelRequest:
-    fields = {name: getattr(request, name) for name in request.__struct_fields__}
-    return ModelRequest(**{**fields, "messages": messages})
+                break
+        return None

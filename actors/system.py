@@ -12,8 +12,9 @@ import pykka
 from actors.base import Answer
 from actors.claims import Claim, Claims, Pending
 from actors.clock import ClockActor, Deadlines
+from actors.context import ContextReader
 from actors.door import Door
-from actors.messages import ContextRead, Go, Stop, Write, Wrote
+from actors.messages import Go, Stop, Write, Wrote
 from actors.native import Native, Pool
 from actors.persistence import Backlog, PersistenceActor
 from actors.session import SessionActor, SessionParts
@@ -22,12 +23,9 @@ from actors.toolbox import Toolbox
 from actors.turn import TurnActor, TurnParts
 from actors.viewer import Viewers
 from timothy import home as homes
-from timothy.cancel import Cancel
 from timothy.config import Config
 from timothy.database import FILE_NAME, migrate, open_database
 from timothy.errors import StorageUnavailable
-from timothy.eventlog import queries
-from timothy.eventlog.context import context
 from timothy.eventlog.records import AnyOrder, Refused, Verdict
 from timothy.eventlog.recovery import Recovered, recover
 from timothy.eventlog.store import Writer
@@ -62,6 +60,7 @@ class System:
         self._writer = Writer(open_database(home / FILE_NAME))
         self.recovered = self._recover()
         self._reads = Pool([open_database(home / FILE_NAME, read_only=True) for _ in range(READERS)])
+        self._context = ContextReader(self.read, self.gateway)
         self.claims, self.pending, self.backlog = Claims(), Pending(), Backlog()
         self.viewers = Viewers(config.stream.heartbeat_s)
         self._deadlines = Deadlines()
@@ -144,19 +143,12 @@ class System:
             clock=self.clock,
             gateway=self.gateway,
             toolbox=self.toolbox,
-            read_context=self._read_context,
+            context=self._context,
             limits=limits,
             ceiling_s=settings.ceiling_s,
             checkpoint_s=settings.checkpoint_s,
             system_prompt=SYSTEM_PROMPT,
         )
-
-    def _read_context(self, claim: Claim, cancel: Cancel) -> ContextRead:
-        """What a stream worker needs from the log, read in its own time."""
-        order = claim.send.order
-        records = self.read(queries.context_records, order.session_id)
-        grants = self.read(queries.grants, order.session_id)
-        return ContextRead(tuple(context(records, claim.user_seq, order.mode)), frozenset(grants))
 
 
 def _give_up(name: str) -> None:

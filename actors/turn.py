@@ -1,12 +1,12 @@
 """One running turn: a shell that feeds the pure machine and performs its effects."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from actors.base import BaseActor, Target, deliver
 from actors.claims import Claim, Claims, Parked, Pending
+from actors.context import ContextReader
 from actors.crash import crash_point
 from actors.messages import (
     Answered,
@@ -53,7 +53,7 @@ class TurnParts:
     clock: Target
     gateway: Gateway
     toolbox: Toolbox
-    read_context: Callable[[Claim, Cancel], ContextRead]
+    context: ContextReader
     limits: Limits
     ceiling_s: float
     checkpoint_s: float
@@ -231,10 +231,9 @@ class TurnActor(BaseActor):
             turn_id=order.turn_id,
             request_id=order.request_id or "",
         )
-        cancel = self._stream_cancel
-        read = None if self._context else lambda: self._parts.read_context(self._claim, cancel)
-        job = StreamJob(effect.step, request, read)
-        StreamWorker.start(self.actor_ref, self._parts.gateway, job, cancel)
+        reader = None if self._context else self._parts.context
+        job = StreamJob(effect.step, request, self._claim, reader)
+        StreamWorker.start(self.actor_ref, self._parts.gateway, job, self._stream_cancel)
 
     def _start_tool(self, effect: effects.StartTool) -> None:
         cancel = Cancel()

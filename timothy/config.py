@@ -127,7 +127,9 @@ class Config(Section, frozen=True):
     mcp: tuple[McpServer, ...] = ()
 
 
-EMBEDDED = ProviderSettings(name="embedded", driver="local", model="smollm2-135m-instruct", tools=False)
+EMBEDDED = ProviderSettings(
+    name="embedded", driver="local", model="smollm2-135m-instruct", context_window=4096, tools=False
+)
 
 
 def default_home(environment: Mapping[str, str] = os.environ) -> Path:

@@ -12,11 +12,12 @@ from timothy.events import Event
 
 
 class ModelRow(msgspec.Struct, frozen=True):
-    """A row of `GET /v1/models`."""
+    """A row of `GET /v1/models`; `context_window` in tokens, None when it is not known."""
 
     id: str
     provider: str
     driver: str
+    context_window: int | None = None
 
 
 class ProviderRow(msgspec.Struct, frozen=True):

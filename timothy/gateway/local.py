@@ -42,7 +42,10 @@ class LocalGateway:
 
     def models(self) -> list[ModelRow]:
         """A row per entry. Of two entries with one model, the later one's id is `name/model`."""
-        return [ModelRow(self._ids[entry.name], entry.name, entry.driver) for entry in self._chain]
+        return [
+            ModelRow(self._ids[entry.name], entry.name, entry.driver, entry.context_window)
+            for entry in self._chain
+        ]
 
     def providers(self) -> list[ProviderRow]:
         """The chain in order, and how each entry does."""
