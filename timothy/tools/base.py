@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, cast
 import jsonschema
 import msgspec
 import referencing
+import referencing.exceptions
 
 import timothy.tools
 from timothy.cancel import Cancel
@@ -89,9 +90,10 @@ def workspace(config: Config, home: Path) -> Path:
 
 def check(tool: Tool, input: Any) -> str | None:
     """What is wrong with the arguments, in words for the model; None when they fit the tool's schema."""
-    errors = sorted(
-        _validator(tool).iter_errors(input), key=lambda error: list(map(str, error.absolute_path))
-    )
+    try:
+        errors = sorted(_validator(tool).iter_errors(input), key=lambda error: str(error.json_path))
+    except referencing.exceptions.Unresolvable as error:
+        return f"{tool.name} cannot be called: its schema points elsewhere ({error})"
     if not errors:
         return None
     lines = [
