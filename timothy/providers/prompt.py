@@ -24,7 +24,7 @@ def prepared(request: ModelRequest, settings: ProviderSettings) -> list[Message]
         messages = map(_blind, messages)
     if not settings.tools:
         messages = map(_told, messages)
-    return _joined(message for message in messages if message.text or message.calls or message.images)
+    return _joined(message for message in messages if _says_something(message))
 
 
 def noted(request: ModelRequest) -> ModelRequest:
@@ -54,6 +54,10 @@ def _answered(messages: tuple[Message, ...]) -> Iterator[Message]:
         results = {result.call_id: result for result in following} if message.calls else {}
         for call in message.calls:
             yield results.get(call.call_id) or Message("tool", NO_RESULT, call_id=call.call_id)
+
+
+def _says_something(message: Message) -> bool:
+    return bool(message.role == "tool" or message.text or message.calls or message.images)
 
 
 def _blind(message: Message) -> Message:
