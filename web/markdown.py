@@ -20,8 +20,8 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
 
-LONGEST_HIGHLIGHTED = 30_000
-"""Characters of one code block; a longer one is shown plain, because highlighting holds the processor."""
+LONGEST_RENDERED = 20_000
+"""Characters of one block; a longer one is shown as plain text, because some are made to be slow."""
 
 # Loaded with this module, so that a render (which may run in a real thread) never imports anything.
 _LANGUAGES = """
@@ -58,7 +58,9 @@ _LEXERS = _lexers()
 
 
 def to_html(text: str) -> str:
-    """The sanitised HTML of one piece of Markdown."""
+    """The sanitised HTML of one piece of Markdown; plain text when it is longer than LONGEST_RENDERED."""
+    if len(text) > LONGEST_RENDERED:
+        return f"<pre>{nh3.clean_text(text)}</pre>"
     return nh3.clean(
         _MARKDOWN.render(text),
         tags=set(_TAGS.split()),
@@ -71,7 +73,7 @@ def to_html(text: str) -> str:
 def _highlight(code: str, language: str, _attributes: str) -> str:
     """Spans with classes, or "" (which the renderer takes as: escape it) for a language that is not known."""
     lexer = _LEXERS.get(language.lower())
-    if lexer is None or len(code) > LONGEST_HIGHLIGHTED:
+    if lexer is None:
         return ""
     return str(pygments_highlight(code, lexer, _FORMATTER))
 

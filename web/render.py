@@ -1,9 +1,11 @@
 """Markdown to HTML for the page: finished blocks of an answer, a few at a time."""
 
+from functools import cache
 from typing import Any
 
 from flask import Blueprint, request
 
+from actors.native import Native
 from timothy.errors import BadRequest
 from web.markdown import to_html
 
@@ -16,7 +18,17 @@ render = Blueprint("render", __name__)
 @render.post("/v1/render")
 def render_blocks() -> dict[str, Any]:
     """`{"blocks": [TEXT, ...]}` -> `{"html": [HTML, ...]}`, in the same order. Raises BadRequest."""
-    return {"html": [to_html(block) for block in _blocks(request.get_json(silent=True))]}
+    return {"html": _thread()(_render_all, _blocks(request.get_json(silent=True)))}
+
+
+@cache
+def _thread() -> Native:
+    """Rendering is work for the processor: beside the event loop it holds up nobody's stream."""
+    return Native()
+
+
+def _render_all(blocks: list[str]) -> list[str]:
+    return [to_html(block) for block in blocks]
 
 
 def _blocks(body: Any) -> list[str]:

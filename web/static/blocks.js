@@ -4,6 +4,7 @@ const FENCE = /^ {0,3}(`{3,}|~{3,})(.*)$/;
 const NESTED_FENCE = /^\s*(?:[-*+]|\d{1,9}[.)])?\s*(`{3,}|~{3,})(.*)$/;
 const MARKER = /^ {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)/;
 const HEADING = /^ {0,3}#{1,6}(?:\s|$)/;
+const UNDECIDED = /^\s*(?:[-*+]|\d{1,9}[.)]?|[`~$]+|#{1,6}|\\\[?)?$/; // a beginning that may yet become any of these
 const MATHS = { $$: "$$", "\\[": "\\]" };
 
 export class Blocks {
@@ -22,7 +23,17 @@ export class Blocks {
     for (let end; (end = text.indexOf("\n", this.#scanned)) >= 0; this.#scanned = end + 1) {
       this.#line(text.slice(this.#scanned, end), end + 1, done);
     }
+    // a paragraph is one long line: it parts from what is above as soon as it shows what it is
+    const line = text.slice(this.#scanned);
+    if (this.#blank && !UNDECIDED.test(line)) this.#begin(line, done);
     return done;
+  }
+
+  // The text is whole. Returns the last blocks.
+  finish() {
+    const done = [];
+    if (this.#blank) this.#begin(this.#text.slice(this.#scanned), done);
+    return [...done, this.open].filter((block) => block.trim());
   }
 
   get open() {

@@ -7,7 +7,7 @@ import { copyButton, h } from "./dom.js";
 const CACHED = 3000;
 const BATCH_BLOCKS = 40;
 const BATCH_CHARACTERS = 40_000;
-const LONGEST_RENDERED = 60_000; // a longer block stays plain text
+const LONGEST_RENDERED = 20_000; // a longer block stays plain text
 const LONGEST_LIVE = 6_000; // a longer open block is rendered when it is finished
 const LIVE_EVERY_MS = 350;
 const PIECE = 4_000; // characters of one piece of a long plain text: only the last piece is laid out again
@@ -49,9 +49,8 @@ export class MarkdownBody {
     this.#text = text;
     this.#live = live;
     for (const block of this.#blocks.grow(text)) this.#finish(block);
-    const open = this.#blocks.open;
-    if (!live && open.trim()) this.#finish(open);
-    else if (live && open.trim()) this.#show(open);
+    if (!live) for (const block of this.#blocks.finish()) this.#finish(block);
+    else if (this.#blocks.open.trim()) this.#show(this.#blocks.open);
   }
 
   #reset() {
@@ -127,7 +126,8 @@ class OpenBlock {
   }
 
   async #render() {
-    const source = this.#source;
+    // dashes below a line would make it a heading for a moment, until they turn out to be a list
+    const source = this.#source.replace(/\n[ \t]*[-=]+[ \t]*$/, "");
     const began = performance.now();
     try {
       const { html } = await renderBlocks([source]);

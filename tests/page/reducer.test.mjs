@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+import { FrameParser } from "../../web/static/api.js";
+import { emptyView, reduce, textOf } from "../../web/static/reducer.js";
+
+const data = (name) => new URL(`../data/${name}`, import.meta.url);
+const cases = JSON.parse(readFileSync(data("events.json"), "utf8"));
+
+for (const { name, events, view: expected } of cases) {
+  test(name, () => {
+    const view = events.reduce(reduce, emptyView);
+    for (const [key, value] of Object.entries(expected)) assert.deepEqual(view[key], value, key);
+  });
+}
+
+function frozen(value) {
+  if (value && typeof value === "object") Object.values(value).forEach(frozen);
+  return Object.freeze(value);
+}
+
+test("a view is never changed in place", () => {
+  for (const { events } of cases) events.map(frozen).reduce((view, event) => frozen(reduce(view, event)), emptyView);
+});
+
+test("an event of a later version is passed over", () => {
+  const [started, text] = cases[0].events;
+  const unknown = { type: "toString", seq: 3, turn_id: text.turn_id };
+  const view = [started, text, unknown].reduce(reduce, emptyView);
+  assert.equal(view.seq, 3);
+  assert.equal(textOf(view), "Hel");
+});
+
+test("any way to cut the bytes gives the same events", () => {
+  const bytes = readFileSync(data("events.sse"));
+  const expected = [...cases[0].events, ...cases[11].events];
+  for (let cut = 0; cut <= bytes.length; cut += 1) {
+    const parser = new FrameParser();
+    const events = [...parser.push(bytes.subarray(0, cut)), ...parser.push(bytes.subarray(cut))];
+    assert.deepEqual(events, expected);
+  }
+});
+
+test("every line end of the standard is one", () => {
+  for (const end of ["\n", "\r\n", "\r"]) {
+    const text = `data: {"a":${end}data:1}${end}${end}: ping${end}data: {"b":2}${end}${end}\n`;
+    for (let cut = 0; cut <= text.length; cut += 1) {
+      const parser = new FrameParser();
+      const bytes = new TextEncoder().encode(text);
+      const events = [...parser.push(bytes.subarray(0, cut)), ...parser.push(bytes.subarray(cut))];
+      assert.deepEqual(events, [{ a: 1 }, { b: 2 }]);
+    }
+  }
+});
