@@ -61,7 +61,8 @@ def database(tmp_path: Path) -> Path:
             connection.execute("INSERT INTO session_events VALUES (?, ?, ?, ?, ?)", row)
         connection.executescript("""
             INSERT INTO turns VALUES ('t1', 's', 'ended', 'completed', NULL, '1970-01-01T00:01:30.5Z', 'k1');
-            INSERT INTO turns VALUES ('t2', 's', 'ended', 'interrupted', 'interrupted', '1970-01-01T00:01:39Z', 'k2');
+            INSERT INTO turns VALUES
+                ('t2', 's', 'ended', 'interrupted', 'interrupted', '1970-01-01T00:01:39Z', 'k2');
             INSERT INTO attempts VALUES (1, 's', 't1', 'error', 'overloaded');
             INSERT INTO attempts VALUES (2, 's', 't1', 'ok', NULL);
         """)
