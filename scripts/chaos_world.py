@@ -65,7 +65,11 @@ class Provider:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fakes.provider"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "tests.fakes.provider"],
+            cwd=ROOT,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().rpartition(" ")[2].strip()
@@ -102,13 +106,11 @@ class Server:
 
     def start(self, crash_at: str | None = None) -> None:
         """Start it and wait until it answers; with `crash_at`, it kills itself at that step of a turn."""
-        environment = {**os.environ, "TIMOTHY_API_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1"}
-        if crash_at:
-            environment["TIMOTHY_CRASH_AT"] = crash_at
+        crash = {"TIMOTHY_CRASH_AT": crash_at} if crash_at else {}
         self._process = subprocess.Popen(
             [*_program(), "serve", "--port", str(self.port), "--home", str(self.home)],
             cwd=ROOT,
-            env=environment,
+            env=environment(TIMOTHY_API_TOKEN=TOKEN, **crash),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -170,6 +172,11 @@ def steps() -> tuple[str, ...]:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "STEPS":
             return tuple(ast.literal_eval(node.value))
     raise RuntimeError("actors/crash.py names no STEPS")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """This process's environment, with this checkout before whatever else is installed."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **more}
 
 
 def _program() -> list[str]:
