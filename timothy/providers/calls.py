@@ -8,7 +8,8 @@ import msgspec
 
 from timothy.errors import MalformedStream
 from timothy.events import ToolCall, ToolCallStarted
-from timothy.providers.honest import lenient_json, repaired, repaired_value
+from timothy.providers.honest import honest_value, lenient_json
+from timothy.text import honest
 
 _decoder = json.JSONDecoder(strict=False)
 
@@ -56,7 +57,7 @@ class Calls:
         if text:
             call.pieces.append(text)
             call.tentative = False
-        call.name = call.name or repaired(name or "")
+        call.name = call.name or honest(name or "")
         if call.announced or call.tentative or not call.name:
             return None
         call.announced = True
@@ -80,7 +81,7 @@ class Calls:
         raw = call.arguments
         inputs = _objects(raw) if raw.strip() else [{}]
         if inputs is None:
-            return [] if cut else [ToolCall(call.call_id, call.name, {}, repaired(raw))]
+            return [] if cut else [ToolCall(call.call_id, call.name, {}, honest(raw))]
         events: list[ToolCall | ToolCallStarted] = [ToolCall(call.call_id, call.name, inputs[0])]
         for glued in inputs[1:]:
             call_id = self._unique(call.given)
@@ -109,7 +110,7 @@ class Calls:
         return known or (self._calls[-1] if self._calls else None)
 
     def _begin(self, index: int | None, given: str, name: str, *, tentative: bool = False) -> _Growing:
-        call = _Growing(self._unique(given), given, repaired(name), tentative=tentative)
+        call = _Growing(self._unique(given), given, honest(name), tentative=tentative)
         self._calls.append(call)
         if index is not None:
             self._at[index] = call
@@ -117,10 +118,10 @@ class Calls:
 
     def _unique(self, given: str) -> str:
         """An id that no other call of this answer has; the provider's own where that can be."""
-        call_id = repaired(given) or f"call_{uuid.uuid4().hex[:12]}"
+        call_id = honest(given) or f"call_{uuid.uuid4().hex[:12]}"
         number = 2
         while call_id in self._ids:
-            call_id = f"{repaired(given)}-{number}"
+            call_id = f"{honest(given)}-{number}"
             number += 1
         self._ids.add(call_id)
         return call_id
@@ -132,9 +133,9 @@ def _encoded(arguments: Any) -> str:
 
 def _objects(raw: str) -> list[dict[str, Any]] | None:
     """The JSON objects in `raw`, one as a rule, several when a server glued calls; None if it is not that."""
-    text = repaired(raw)
+    text = honest(raw)
     try:
-        values = [repaired_value(value) for value in _values(text)]
+        values = [honest_value(value) for value in _values(text)]
     except ValueError:
         return None
     if not all(isinstance(value, dict) for value in values):

@@ -18,7 +18,8 @@ from timothy.errors import (
     ProviderTimeout,
     RateLimited,
 )
-from timothy.providers.honest import lenient_json, repaired
+from timothy.providers.honest import lenient_json
+from timothy.text import honest
 
 MAX_MESSAGE = 2000
 GENERIC = (400, 422, 500)  # a type in the body says more than these
@@ -111,7 +112,7 @@ def failure(told: Any, status: int | None = None, wait: float | None = None) -> 
 def words(data: bytes | str) -> str:
     """What a person can read in a text or an HTML page: repaired, no tags, at most 2,000 characters."""
     text = data[: 8 * MAX_MESSAGE]
-    readable = repaired(text if isinstance(text, str) else text.decode("utf-8", "replace"))
+    readable = honest(text if isinstance(text, str) else text.decode("utf-8", "replace"))
     if "<html" in readable[:1000].lower() or readable.lstrip()[:9].lower() == "<!doctype":
         readable = re.sub(r"(?is)<(script|style)\b.*?</\1>|<[^>]*>", " ", readable)
         readable = " ".join(readable.split())

@@ -3,25 +3,14 @@
 import json
 from typing import Any
 
+from timothy.text import honest
+
 REPLACEMENT = "\ufffd"
 MAX_DEPTH = 100
 _HIGH = ("\ud800", "\udbff")
 
 
-def repaired(text: str) -> str:
-    """`text` with surrogate pairs joined, and lone surrogates and NUL as U+FFFD."""
-    if "\0" in text:
-        text = text.replace("\0", REPLACEMENT)
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
-def repaired_value(value: Any, depth: int = MAX_DEPTH) -> Any:
+def honest_value(value: Any, depth: int = MAX_DEPTH) -> Any:
     """A JSON value that every encoder takes: texts repaired, keys too, integers over 64 bits as text.
 
     Raises ValueError when it is nested deeper than `depth`.
@@ -30,11 +19,11 @@ def repaired_value(value: Any, depth: int = MAX_DEPTH) -> Any:
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     match value:
         case str():
-            return repaired(value)
+            return honest(value)
         case dict():
-            return {repaired(key): repaired_value(item, depth - 1) for key, item in value.items()}
+            return {honest(key): honest_value(item, depth - 1) for key, item in value.items()}
         case list():
-            return [repaired_value(item, depth - 1) for item in value]
+            return [honest_value(item, depth - 1) for item in value]
         case int() if value.bit_length() > 63:
             return str(value)
         case _:
@@ -61,7 +50,7 @@ class Mender:
             piece, self._half = self._half + piece, ""
         if piece and _HIGH[0] <= piece[-1] <= _HIGH[1]:
             piece, self._half = piece[:-1], piece[-1]
-        return repaired(piece)
+        return honest(piece)
 
     def rest(self) -> str:
         """What is left of a character whose other half never came."""

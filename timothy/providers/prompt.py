@@ -7,7 +7,8 @@ import msgspec
 
 from timothy.config import ProviderSettings
 from timothy.conversation import Message, ModelRequest
-from timothy.providers.honest import repaired, repaired_value
+from timothy.providers.honest import honest_value
+from timothy.text import honest
 
 NO_RESULT = "[no result: the call was interrupted]"
 NO_IMAGE = "[an image that this model cannot see]"
@@ -40,8 +41,8 @@ def noted(request: ModelRequest) -> ModelRequest:
 
 
 def _honest(message: Message) -> Message:
-    calls = tuple(msgspec.structs.replace(call, input=repaired_value(call.input)) for call in message.calls)
-    return msgspec.structs.replace(message, text=repaired(message.text), calls=calls)
+    calls = tuple(msgspec.structs.replace(call, input=honest_value(call.input)) for call in message.calls)
+    return msgspec.structs.replace(message, text=honest(message.text), calls=calls)
 
 
 def _answered(messages: tuple[Message, ...]) -> Iterator[Message]:

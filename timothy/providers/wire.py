@@ -88,6 +88,7 @@ class Exchange:
         """Read the headers. Raises the provider's refusal when the status is no success."""
         assert self._connection is not None
         self._rearm()
+        self._connection.timeout = self._remaining()  # getresponse() would go back to the time for connecting
         try:
             self._response = self._connection.getresponse()
         except FOREIGN as error:
