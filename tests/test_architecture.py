@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 # From top to bottom; a module imports its own line and the lines below. `commands` joins the command line.
 LAYERS = (
-    ("client", "cli", "commands", "doctor"),
+    ("client", "cli", "commands", "upkeep"),
     ("gateway", "turn"),
     ("providers", "tools", "eventlog", "ledger"),
     ("conversation", "permissions", "database", "config", "home", "model"),

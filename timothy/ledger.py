@@ -69,3 +69,26 @@ def _sums(key: Any, chosen: Any) -> Any:
 def _zero(name: str, value: Any) -> Any:
     counted = (*STATUSES, "attempts", "unpriced_attempts")
     return 0 if value is None and name in counted else value
+
+
+_COLUMNS = ("attempts", *STATUSES, "input_tokens", "output_tokens", "cost")
+
+
+def table(sums: dict[str, Any], currency: str) -> str:
+    """The sums as lines of text; what is unknown is a dash, and a part that has no price is said."""
+    head = [sums["group"], *(column.replace("_", " ") for column in _COLUMNS[:-1]), f"cost ({currency})"]
+    rows = [*sums["rows"], {**sums["total"], "key": "total"}]
+    lines = [head, *([str(row["key"]), *(_cell(row, column) for column in _COLUMNS)] for row in rows)]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(head))]
+    return "\n".join(
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines
+    )
+
+
+def _cell(row: dict[str, Any], column: str) -> str:
+    value = row[column]
+    if value is None:
+        return "-"
+    if column == "cost":
+        return f"{value:.4f}" + (" + unknown" if row["unpriced_attempts"] else "")
+    return f"{value:,}"

@@ -1,0 +1,1 @@
+"""Keeping the log: checking it, copying it, taking it elsewhere."""

@@ -1,0 +1,152 @@
+"""`timothy doctor`, `backup`, `restore`, `export`, `import` and `usage`."""
+
+import sys
+from pathlib import Path
+from typing import IO, Any
+
+import click
+import msgspec
+
+from timothy.cli import home_option
+
+HEALTHY, BROKEN, CANNOT_CHECK = 0, 1, 2
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@click.option("--providers", "ask_providers", is_flag=True, help="Ask every provider one question, too.")
+@home_option
+def doctor(as_json: bool, ask_providers: bool, home: Path) -> None:
+    """Check the installation and every promise about the log.
+
+    Exit status 0: healthy; 1: a promise is broken; 2: there is nothing to check.
+    """
+    from timothy.upkeep.doctor import CHECKS, NoDatabase, examine
+
+    try:
+        findings = examine(home)
+    except NoDatabase as error:
+        click.echo(
+            msgspec.json.encode({"error": str(error)}).decode() if as_json else str(error), err=not as_json
+        )
+        sys.exit(CANNOT_CHECK)
+    broken = sum(finding.level == "broken" for finding in findings)
+    if as_json:
+        click.echo(msgspec.json.encode({"healthy": not broken, "findings": findings}))
+    else:
+        for finding in findings:
+            click.echo(f"{finding.level}: {finding.check}: {finding.row}: {finding.message}")
+        click.echo(
+            f"{len(CHECKS) + 1} checks, {broken} broken" if broken else f"healthy: {len(CHECKS) + 1} checks"
+        )
+    good = _probe(home) if ask_providers else True
+    sys.exit(BROKEN if broken or not good else HEALTHY)
+
+
+def _probe(home: Path) -> bool:
+    """Ask the configured providers and print what came back; True when all answered."""
+    from timothy.config import load
+    from timothy.gateway.probe import probe, report
+
+    results = probe(load(home), home)
+    click.echo(report(results))
+    return all(result.ok for result in results)
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@home_option
+def backup(file: Path, home: Path) -> None:
+    """Copy the whole log into FILE, also while turns run."""
+    from timothy.upkeep import copies
+
+    click.echo(f"{file}: {copies.backup(home, file):,} bytes")
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@home_option
+def restore(file: Path, home: Path) -> None:
+    """Put the backup FILE in the log's place; the server must not run."""
+    from timothy.upkeep import copies
+
+    aside = copies.restore(home, file)
+    click.echo(f"restored {file}" + (f"; the log that was there is now {aside}" if aside else ""))
+
+
+@click.command()
+@click.argument("session")
+@click.option(
+    "--format", "form", type=click.Choice(["markdown", "jsonl"]), default="markdown", show_default=True
+)
+@click.option(
+    "--output", type=click.File("w", encoding="utf-8"), default="-", help="A file; by default the screen."
+)
+@home_option
+def export(session: str, form: str, output: IO[str], home: Path) -> None:
+    """Write one session as Markdown, or as JSON lines for `timothy import`."""
+    from timothy.upkeep.export import json_lines, markdown
+
+    row, records = _session(home, session)
+    lines = [markdown(row, records)] if form == "markdown" else json_lines(row, records)
+    output.writelines(lines)
+
+
+@click.command(name="import")
+@click.argument("file", type=click.File("r", encoding="utf-8"))
+@home_option
+def import_session(file: IO[str], home: Path) -> None:
+    """Bring in FILE (JSON lines from `timothy export`) as a new session, also beside a running server."""
+    from timothy.database import FILE_NAME, migrate, open_database
+    from timothy.eventlog.records import Refused
+    from timothy.eventlog.store import Writer
+    from timothy.home import prepare
+    from timothy.upkeep.export import parse
+
+    order = parse(file)
+    prepare(home)
+    migrate(home / FILE_NAME)
+    database = open_database(home / FILE_NAME)
+    (verdict,) = Writer(database).commit([order])
+    database.close()
+    if isinstance(verdict, Refused):
+        raise click.ClickException(f"the log refused it: {verdict.message}")
+    click.echo(f"imported {len(order.records)} rows as session {order.session_id}")
+
+
+def _session(home: Path, session_id: str) -> tuple[dict[str, Any], list[Any]]:
+    """The session's row and its whole log."""
+    from timothy.database import FILE_NAME, open_database
+    from timothy.eventlog import queries
+
+    if not (home / FILE_NAME).is_file():
+        raise click.ClickException(f"there is no database at {home / FILE_NAME}")
+    database = open_database(home / FILE_NAME, read_only=True)
+    row = queries.session(database, session_id)
+    records = queries.events(database, session_id, 0, -1)
+    database.close()
+    if row is None:
+        raise click.ClickException(f"there is no session {session_id}")
+    return row, records
+
+
+@click.command()
+@click.option(
+    "--group", type=click.Choice(["day", "provider", "model", "session"]), default="day", show_default=True
+)
+@click.option("--from", "start", help="The first day or moment (UTC).")
+@click.option("--to", "end", help="The last day, or the moment where to end.")
+@home_option
+def usage(group: str, start: str | None, end: str | None, home: Path) -> None:
+    """Print what the providers were asked and what it cost, as a table."""
+    from timothy import ledger
+    from timothy.config import load
+    from timothy.database import FILE_NAME, open_database
+
+    if not (home / FILE_NAME).is_file():
+        raise click.ClickException(f"there is no database at {home / FILE_NAME}")
+    bounds = {"start": ledger.bound("--from", start), "end": ledger.bound("--to", end)}
+    database = open_database(home / FILE_NAME, read_only=True)
+    sums = ledger.usage(database, group=group, **bounds)
+    database.close()
+    click.echo(ledger.table(sums, load(home).usage.currency))

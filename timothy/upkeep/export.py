@@ -1,0 +1,100 @@
+"""One session on its way out or in: Markdown for people, JSON lines for another Timothy."""
+
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from timothy.errors import BadRequest
+from timothy.eventlog.records import ImportSession, Record
+from timothy.eventlog.transcript import Item, transcript
+from timothy.moment import stamp
+from timothy.text import to_json
+
+FORMAT = 1
+
+
+def markdown(session: dict[str, Any], records: Iterable[Record]) -> str:
+    """The conversation as a person reads it, partials and failures with their reason."""
+    title = session["title"] or "Untitled conversation"
+    parts = [f"# {title}", f"*{session['created_at']}*"]
+    parts += [_words(item) for item in transcript(records)]
+    return "\n\n".join(parts) + "\n"
+
+
+def json_lines(session: dict[str, Any], records: Iterable[Record]) -> Iterator[str]:
+    """A header line, then one line for every row of the log."""
+    about = {"title": session["title"], "created_at": session["created_at"]}
+    yield to_json({"timothy_export": FORMAT, "session": about, "exported_at": stamp()}).decode() + "\n"
+    for record in records:
+        row = {"seq": record.seq, "turn_id": record.turn_id, "kind": record.kind}
+        yield to_json({**row, "payload": record.payload, "created_at": record.created_at}).decode() + "\n"
+
+
+def parse(lines: Iterable[str]) -> ImportSession:
+    """The order that brings exported lines in as a new session. Raises BadRequest, naming the line."""
+    session_id = str(uuid.uuid4())
+    header: dict[str, Any] | None = None
+    records: list[Record] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        row = _row(number, line)
+        if header is None:
+            header = _header(row)
+        else:
+            records.append(_record(number, session_id, len(records) + 1, row))
+    if header is None or not records:
+        raise BadRequest("this is no export of a session: there is nothing in it")
+    title = header.get("title")
+    return ImportSession(
+        append_id=str(uuid.uuid4()), session_id=session_id, title=title, records=tuple(records)
+    )
+
+
+def _row(number: int, line: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise BadRequest(f"line {number} is no JSON object: {error}") from error
+
+
+def _header(row: dict[str, Any]) -> dict[str, Any]:
+    if row.get("timothy_export") != FORMAT or not isinstance(row.get("session"), dict):
+        raise BadRequest(f"line 1 is not the header of an export of format {FORMAT}")
+    header: dict[str, Any] = row["session"]
+    return header
+
+
+def _record(number: int, session_id: str, seq: int, row: dict[str, Any]) -> Record:
+    try:
+        return msgspec.convert({**row, "session_id": session_id, "seq": seq}, Record)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"line {number} is no row of a log: {error}") from error
+
+
+def _words(item: Item) -> str:
+    match item["kind"]:
+        case "user":
+            return f"## You\n\n{item['text']}"
+        case "assistant":
+            note = f"\n\n*(cut short: {item['incomplete']})*" if item.get("incomplete") else ""
+            return f"## Assistant\n\n{item['text']}{note}"
+        case "partial":
+            return f"## Assistant\n\n{item['text']}\n\n*(cut: {item['message']} — {item['code']})*"
+        case "failure":
+            return f"## Assistant\n\n*(failed: {item['message']} — {item['code']})*"
+        case "tool":
+            return f"**{item['name']}** ({item['status']})\n\n{_fenced(item['result'])}"
+        case "failover":
+            return f"*({item['from']} failed with {item['code']}; {item['to']} went on)*"
+        case _:
+            return f"*(earlier parts were summed up for the model)*\n\n{item.get('summary', '')}"
+
+
+def _fenced(text: str) -> str:
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}"
