@@ -38,7 +38,11 @@ _TEXTS = (
     (re.compile(r"\bwhile\s+(true|:|1)\b|\bwhile\s*:|for\s*\(\(\s*;\s*;"), "loops without an end"),
     (re.compile(r"\$'|\$\{?IFS|\$\{!|\$\{\w+(:|//?|#|%)"), "hides words behind the shell's expansions"),
     (re.compile(r"/dev/(tcp|udp)/"), "opens a network connection"),
-    (re.compile(r"(^|[;&|\s])(\.|source)\s+<\("), "runs what another command prints"),
+    (
+        re.compile(r"(^|[;&|\s])(\.|source|\w*sh|python[\d.]*|perl|node|ruby)\s+<\("),
+        "runs what another prints",
+    ),
+    (re.compile(r"(^|[;&|(\n])\s*`"), "hides which program it runs"),
     (re.compile(r"\bsystem\s*\("), "starts a command from inside another language"),
 )
 

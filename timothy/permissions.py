@@ -154,7 +154,7 @@ def _refusals(tool: Asks, input: dict[str, Any]) -> Iterator[str]:
     command = input.get("command")
     if tool.danger == "execute" and isinstance(command, str):
         unquoted = re.sub(r"[\\'\"]", "", command)  # so that .e'n'v is seen as the .env it is
-        for word in _WORD.findall(command) + _WORD.findall(unquoted):
+        for word in [*command.split(), *_WORD.findall(command), *_WORD.findall(unquoted)]:
             refusal = protected(word)
             if refusal:
                 yield refusal
