@@ -20,9 +20,19 @@ class CallState:
         self.verdict: Verdict | None = None
         self.request: PermissionRequest | None = None
         self.decision: str | None = None
+        self.parked = False
+        self.resolved = False
         self.running = False
+        self.started = False
         self.result: ToolEnd | None = None
         self.shown = False
+
+    @property
+    def allowed(self) -> bool:
+        """True when the policy, or a person whose answer is durable, lets the call run."""
+        if self.verdict is None or self.verdict.kind == "deny":
+            return False
+        return self.verdict.kind == "allow" or (self.resolved and self.decision in ("once", "session"))
 
     @property
     def effectful(self) -> bool:
@@ -63,6 +73,10 @@ class StepCalls:
     def open_requests(self) -> list[CallState]:
         """Calls that wait for a person."""
         return [s for s in self.states.values() if s.request is not None and s.decision is None]
+
+    def unresolved_requests(self) -> list[CallState]:
+        """Calls whose request was shown, but not yet how it ended."""
+        return [s for s in self.states.values() if s.parked and not s.resolved]
 
     def running(self) -> int:
         """How many calls run, or are about to."""

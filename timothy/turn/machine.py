@@ -111,7 +111,7 @@ class TurnMachine:
                 return self._after_tools(self._tools.feed(self._calls, news))
 
     def _begin(self) -> list[Effect]:
-        return [*self._start(), self._ask_model()]
+        return [] if self._begun else [*self._start(), self._ask_model()]
 
     def _start(self) -> list[Effect]:
         """The first event of every stream, once."""
@@ -193,15 +193,19 @@ class TurnMachine:
         return [Save(piece=self._said.piece(self._account.provider, self._account.model))]
 
     def _called(self, event: ToolCallStarted | ToolCall) -> list[Effect]:
-        event = msgspec.structs.replace(event, call_id=self._unique(event.call_id))
+        given = event.call_id
+        event = msgspec.structs.replace(event, call_id=self._unique(given))
         if isinstance(event, ToolCall):
+            del self._renamed[given]  # the call is complete: the same id again is another call
             self._calls.add(event)
         return [Emit(event)]
 
     def _unique(self, call_id: str) -> str:
-        """The id, made different from those of earlier steps: some models count from 0 in every answer."""
+        """The id, made different from those of earlier calls: some models count from 0 in every answer."""
         if call_id not in self._renamed:
-            fresh = call_id if call_id and call_id not in self._used_ids else f"{call_id}.{self._step}"
+            fresh = call_id
+            while not fresh or fresh in self._used_ids:
+                fresh = f"{fresh}.{self._step}"
             self._used_ids.add(fresh)
             self._renamed[call_id] = fresh
         return self._renamed[call_id]

@@ -43,7 +43,7 @@ class ToolStep:
                 return self._answered(calls, permission_id, decision)
             case inputs.ToolEnded(call_id=call_id):
                 state = calls.states.get(call_id)
-                if state is None or state.result is not None:
+                if state is None or not state.started or state.result is not None:
                     return []
                 end = ToolEnd(news.status, news.result, news.duration_ms)
                 return [*_ended(state, end), *self._run_more(calls)]
@@ -59,7 +59,7 @@ class ToolStep:
         for state in calls.open_requests():
             assert state.request is not None
             rows.append(Row("permission_resolved", {"id": state.request.id, "decision": "cancelled"}))
-            events.append(PermissionResolved(state.request.id, "cancelled"))
+        events += [_resolution(state) for state in calls.unresolved_requests()]
         for state in calls.states.values():
             if state.result is None:
                 state.result = _cut(state)
@@ -71,16 +71,18 @@ class ToolStep:
     def _judged(self, calls: StepCalls, news: inputs.Judged) -> list[Effect]:
         effects: list[Effect] = []
         for call_id, state in calls.states.items():
+            if state.verdict is not None or state.result is not None:
+                continue
             if call_id in news.faults:
                 effects += _ended(state, ToolEnd("error", news.faults[call_id], None))
                 continue
-            state.verdict = news.verdicts[call_id]
+            state.verdict = news.verdicts.get(call_id)
+            if state.verdict is None:
+                continue
             if state.verdict.kind == "deny":
                 effects += _ended(state, ToolEnd("denied", f"Not allowed: {state.verdict.reason}.", None))
             elif state.verdict.kind == "ask":
                 effects.append(self._request(state))
-            else:
-                state.decision = "allow"
         return [*effects, *self._run_more(calls)]
 
     def _request(self, state: CallState) -> Effect:
@@ -101,7 +103,7 @@ class ToolStep:
 
     def _answered(self, calls: StepCalls, permission_id: str, decision: str) -> list[Effect]:
         state = calls.by_request(permission_id)
-        if state is None or state.decision is not None:
+        if state is None or not state.parked or state.decision is not None:
             return []
         state.decision = decision
         row = Row("permission_resolved", {"id": permission_id, "decision": decision})
@@ -121,23 +123,26 @@ class ToolStep:
         if state is None:
             return []
         match what:
-            case "ask" if state.request is not None:
+            case "ask" if state.request is not None and not state.parked:
+                state.parked = True
                 return [Emit(state.request), Park(state.request)]
-            case "answer" if state.request is not None:
+            case "answer" if state.decision is not None and not state.resolved:
                 return self._resolved(calls, state)
-            case "start":
+            case "start" if not state.started:
+                state.started = True
                 return [StartTool(state.call)]
-            case _:
+            case "end" if state.result is not None and not state.shown:
                 state.shown = True
                 return [Emit(tool_result(state))]
+            case _:
+                return []  # heard before
 
     def _resolved(self, calls: StepCalls, state: CallState) -> list[Effect]:
-        assert state.request is not None
-        shown = Emit(PermissionResolved(state.request.id, state.decision or "deny"))  # type: ignore[arg-type]
+        shown = Emit(_resolution(state))
+        state.resolved = True
         refusal = _REFUSALS.get(state.decision or "deny")
         if refusal is not None:
             return [shown, *_ended(state, refusal)]
-        state.decision = "allow"
         return [shown, *self._run_more(calls)]
 
     def _run_more(self, calls: StepCalls) -> list[Effect]:
@@ -145,10 +150,15 @@ class ToolStep:
         for state in calls.states.values():
             if calls.running() >= self._limits.parallel:
                 break
-            if state.decision == "allow" and not state.running and state.result is None:
+            if state.allowed and not state.running and state.result is None:
                 state.running = True
                 effects.append(_start(state))
         return effects
+
+
+def _resolution(state: CallState) -> PermissionResolved:
+    assert state.request is not None
+    return PermissionResolved(state.request.id, state.decision or "cancelled")  # type: ignore[arg-type]
 
 
 def _start(state: CallState) -> Effect:
