@@ -79,7 +79,7 @@ class Writer:
                 if not orders:
                     execute(self._database, _PROBE, (stamp(),))
                 return [self._guarded(order) for order in orders]
-        except STORAGE_FAULTS:
+        except Exception:
             self._last_seq.clear()
             raise
 
@@ -100,8 +100,7 @@ class Writer:
 
     def _explain(self, order: AnyOrder, error: Exception) -> Verdict:
         if isinstance(error, peewee.IntegrityError) and self._is_repeat(order):
-            seq = self._user_seq(order) if isinstance(order, BeginTurn) else self._seq(order.session_id)
-            return Written(seq, self._title(order.session_id))
+            return Written(self._seq(order.session_id), self._title(order.session_id))
         return Refused("append_refused", f"{type(error).__name__}: {error}")
 
     def _user_seq(self, order: BeginTurn) -> int:
@@ -172,6 +171,8 @@ class Writer:
         return list(query.tuples().execute(self._database))
 
     def _begin(self, order: BeginTurn) -> Verdict:
+        if self._is_repeat(order):
+            return Written(self._user_seq(order))
         refusal = self._refusal(order)
         if refusal is not None:
             return refusal
@@ -201,14 +202,19 @@ class Writer:
             same = (Turns.session_id == order.session_id) & (Turns.idempotency_key == order.idempotency_key)
             for row in Turns.select(Turns.id).where(same).tuples().execute(self._database):
                 return Refused("key_used", "this Idempotency-Key began a turn already", row[0])
-        if order.payload is None and self._last_turn(order.session_id) != order.last_turn_id:
-            return Refused("no_retryable_turn", "another turn came in between")
-        return None
+        return None if order.payload is not None else self._retry_refusal(order)
 
-    def _last_turn(self, session_id: str) -> str | None:
-        query = Turns.select(Turns.id).where(Turns.session_id == session_id)
+    def _retry_refusal(self, order: BeginTurn) -> Refused | None:
+        query = Turns.select(Turns.id, Turns.outcome, Turns.user_seq).where(
+            Turns.session_id == order.session_id
+        )
         newest = query.order_by(Turns.started_at.desc(), peewee.SQL("rowid").desc()).limit(1)
-        return next((row[0] for row in newest.tuples().execute(self._database)), None)
+        last = next(iter(newest.tuples().execute(self._database)), (None, None, None))
+        if last[0] != order.last_turn_id:
+            return Refused("no_retryable_turn", "another turn came in between")
+        if last[1:] == ("completed", order.user_seq):
+            return Refused("no_retryable_turn", "the last turn came to a whole answer")
+        return None
 
     def _append(self, order: AppendRows) -> Verdict:
         if order.piece is not None:
