@@ -56,7 +56,7 @@ def token(home: Path, environment: Mapping[str, str] = os.environ) -> str:
     if chosen:
         return chosen
     path = home / TOKEN_FILE
-    if not path.exists():
+    if not path.exists() or not path.read_text(encoding="ascii").strip():  # an empty one would open the door
         _keep(path, secrets.token_urlsafe(32))
     return path.read_text(encoding="ascii").strip()
 
