@@ -274,6 +274,6 @@ def _check_provider(entry: ProviderSettings, where: str, names: list[str]) -> No
         "context_window",
     ):
         value = getattr(entry, field)
-        if value is not None and value <= 0:
+        if value is not None and not 0 < value < 1e9:
             raise ConfigError(f"{key}.{field}: {value:g} is out of range; allowed: above 0")
     entry.api_key()
