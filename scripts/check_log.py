@@ -29,6 +29,8 @@ from typing import Any
 
 EVIDENCE = ("assistant_turn", "pending_state", "turn_failed")
 CHECKPOINT_S = 2.0
+# A turn may be stopped in the pause after such an answer, before the next try.
+TRIED_AGAIN = ("overloaded", "provider_error", "rate_limited")
 Row = dict[str, Any]
 
 
@@ -195,7 +197,8 @@ def the_ledger_matches_the_turns(log: Log, told: Row) -> Iterator[str]:
         if turn["outcome"] == "completed" and last.get(turn_id, {}).get("status") != "ok":
             yield f"turn {turn_id} completed, its last attempt is {last.get(turn_id)}"
     for attempt in last.values():
-        if log.turns.get(attempt["turn_id"], {}).get("outcome") == "stopped" and attempt["status"] == "error":
+        stopped = log.turns.get(attempt["turn_id"], {}).get("outcome") == "stopped"
+        if stopped and attempt["status"] == "error" and attempt["code"] not in TRIED_AGAIN:
             yield f"turn {attempt['turn_id']} was stopped, and booked as the provider's failure: {attempt}"
 
 
