@@ -1,0 +1,1 @@
+"""The promises, one a file, over real HTTP with real server processes."""
