@@ -91,8 +91,8 @@ vault.kdbx .vault-token timothy.toml timothy.db timothy.db-wal a\\.env .env. /et
 """
 OPEN = """
 a.txt src/main.py environment.md .env.example .env.sample id_rsa.pub key.txt keys/readme.md monkey.py
-secret.py env .github/workflows/x.yml .git/HEAD .gitignore /etc/os-release /usr/bin/python /proc/cpuinfo /dev/null
-notes/shadow.txt system/x boot/x sys/x
+secret.py env .github/workflows/x.yml .git/HEAD .gitignore /etc/os-release /usr/bin/python
+/proc/cpuinfo /dev/null notes/shadow.txt system/x boot/x sys/x
 """
 
 
