@@ -1,17 +1,46 @@
 """What every actor here shares: a cheap inbox, a daemon thread, one clean-up for both ways to die."""
 
 import queue
+import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, cast
 
 import pykka
 from pykka._actor import ActorInbox
+from pykka._envelope import Envelope
 
 
 class Target(Protocol):
     """Anything that can be told something: an actor's ref, a door, a future's front."""
 
     def tell(self, message: Any, /) -> None: ...
+
+
+class Inbox:
+    """An inbox that can be left to an heir: a message that meets a dying actor is not lost."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Envelope[Any]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._heir: Callable[[Envelope[Any]], object] | None = None
+
+    def put(self, envelope: Envelope[Any], /) -> None:
+        with self._lock:
+            (self._heir or self._queue.put)(envelope)
+
+    def get(self) -> Envelope[Any]:
+        return self._queue.get()
+
+    def empty(self) -> bool:
+        return self._queue.empty()
+
+    def bequeath(self, heir: Callable[[Envelope[Any]], object]) -> None:
+        """What was not read, and all that still comes, goes to `heir`, in order."""
+        with self._lock:
+            self._heir = heir
+            while not self._queue.empty():
+                heir(self._queue.get())
 
 
 class BaseActor(pykka.ThreadingActor):

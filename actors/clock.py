@@ -4,13 +4,13 @@ import heapq
 import itertools
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pykka._actor import ActorInbox
 from pykka._envelope import Envelope
 
-from actors.base import Target, deliver
+from actors.base import Inbox, Target, deliver
 from actors.door import Door, Permanent
 from actors.messages import Remind, Tick
 
@@ -31,24 +31,19 @@ class Deadlines:
         """Seconds until the next one is due (0 when it is), None when there is none."""
         return max(0.0, self._heap[0][0] - self.now()) if self._heap else None
 
-    def due(self) -> list[tuple[Target, Any]]:
-        """Take out what is due now, the oldest first."""
-        found = []
+    def due(self) -> Iterator[tuple[Target, Any]]:
+        """Take out what is due now, one by one, the oldest first: what is not taken yet stays."""
         while self._heap and self._heap[0][0] <= self.now():
             _, _, target, message = heapq.heappop(self._heap)
-            found.append((target, message))
-        return found
+            yield target, message
 
 
-class _TimedInbox:
+class _TimedInbox(Inbox):
     """An inbox whose `get` gives a Tick when the next deadline comes before the next message."""
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[Envelope[Any]] = queue.SimpleQueue()
+        super().__init__()
         self.wait: Callable[[], float | None] = lambda: None
-
-    def put(self, envelope: Envelope[Any], /) -> None:
-        self._queue.put(envelope)
 
     def get(self) -> Envelope[Any]:
         wait = self.wait()
@@ -58,9 +53,6 @@ class _TimedInbox:
             return self._queue.get(timeout=wait) if wait > 0 else self._queue.get_nowait()
         except queue.Empty:
             return Envelope(Tick())
-
-    def empty(self) -> bool:
-        return self._queue.empty()
 
 
 class ClockActor(Permanent):

@@ -4,11 +4,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pykka
+from pykka._actor import ActorInbox
 
-from actors.base import BaseActor
+from actors.base import BaseActor, Inbox
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class Door:
                 return
             self._count_restart()
             dead, self._reference = self._reference, self._start(self)
-            _move(dead, self._reference)
+            _inbox(dead).bequeath(_inbox(self._reference).put)
 
     def _count_restart(self) -> None:
         now = time.monotonic()
@@ -66,10 +67,8 @@ class Door:
         self._reference.stop(timeout=timeout)
 
 
-def _move(dead: pykka.ActorRef[Any], successor: pykka.ActorRef[Any]) -> None:
-    """What the dead actor did not read goes to its successor."""
-    while not dead.actor_inbox.empty():
-        successor.actor_inbox.put(dead.actor_inbox.get())
+def _inbox(actor: pykka.ActorRef[Any]) -> Inbox:
+    return cast(Inbox, actor.actor_inbox)
 
 
 class Permanent(BaseActor):
@@ -78,6 +77,10 @@ class Permanent(BaseActor):
     def __init__(self, door: Door) -> None:
         super().__init__()
         self._door = door
+
+    @staticmethod
+    def _create_actor_inbox() -> ActorInbox:
+        return Inbox()
 
     def cleaned_up(self, cause: str | None) -> None:
         if cause is not None:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pykka
+from pykka._actor import ActorInbox
+from pykka._envelope import Envelope
 
-from actors.base import BaseActor, Target, deliver
+from actors.base import BaseActor, Inbox, Target, deliver
 from actors.claims import Claim, Claims
 from actors.crash import crash_point
 from actors.messages import (
@@ -34,7 +36,7 @@ from actors.messages import (
 )
 from timothy.errors import ServerShutdown, TurnAborted
 from timothy.eventlog.records import EndTurn, Refused, UpdateSession, Written
-from timothy.events import Meta, Status
+from timothy.events import Meta, Status, TurnStarted
 from timothy.turn import fold
 from timothy.turn.replay import Replay
 
@@ -63,6 +65,10 @@ class SessionActor(BaseActor):
         self._parts = parts
         self._handled = 0
 
+    @staticmethod
+    def _create_actor_inbox() -> ActorInbox:
+        return Inbox()
+
     def on_receive(self, message: Any) -> None:
         self._handled += 1
         match message:
@@ -89,6 +95,13 @@ class SessionActor(BaseActor):
     def cleaned_up(self, cause: str | None) -> None:
         if cause is not None:
             deliver(self._parts.sessions, SessionDied(self._session_id, cause))
+            inbox: Any = self.actor_inbox
+            inbox.bequeath(self._leave)
+
+    def _leave(self, envelope: Envelope[Any]) -> None:
+        """To the successor, by the door; pykka's own order to stop has done its work."""
+        if hasattr(envelope.message, "session_id"):
+            deliver(self._parts.sessions, envelope.message)
 
     @property
     def _claim(self) -> Claim | None:
@@ -134,6 +147,8 @@ class SessionActor(BaseActor):
         claim.begun = True
         claim.user_seq = verdict.seq
         crash_point("after_begun")
+        if not self._parts.accepting() and claim.end_early is None:  # claimed as the shutdown began
+            claim.end_early = EndNow(ServerShutdown.code, "the server was shut down")
         claim.turn = self._parts.start_turn(claim)
         deliver(claim.send.answer_to, Accepted(claim.replay.turn_id, claim.replay))
 
@@ -169,12 +184,15 @@ class SessionActor(BaseActor):
         if claim is None or claim.replay.turn_id != turn_id or claim.finished is not None:
             return
         logger.error("turn %s died without saying so: %s", turn_id, cause)
+        if not claim.replay.last_seq:
+            order = claim.send.order
+            claim.replay.append(TurnStarted(self._session_id, order.started_at, claim.send.text))
         took = _milliseconds(claim)
         reason = f"the turn broke inside the server: {cause or 'it stopped'}"
-        order, closing = fold.aborted(
+        end, closing = fold.aborted(
             self._session_id, turn_id, claim.replay.events(), TurnAborted.code, reason, took
         )
-        self._finished(TurnFinished(self._session_id, turn_id, order, closing))
+        self._finished(TurnFinished(self._session_id, turn_id, end, closing))
 
     def _evidence_written(self, claim: Claim, verdict: Any) -> None:
         assert claim.finished is not None
@@ -248,8 +266,11 @@ class SessionActor(BaseActor):
             self._write(Write(claim.finished.order, self._parts.sessions, "evidence"))
         elif not claim.begun:
             self._write(Write(claim.send.order, self._parts.sessions, "begin", claim.send.deadline))
-        elif claim.turn is None or not claim.turn.is_alive():
-            self._died(claim.replay.turn_id, "the session's actor died")
+        else:
+            deliver(claim.send.answer_to, Accepted(claim.replay.turn_id, claim.replay))
+            if claim.turn is None or not claim.turn.is_alive():  # heard after the end that it may have told
+                cause = "the session's actor died"
+                self._parts.sessions.tell(TurnDied(self._session_id, claim.replay.turn_id, cause))
 
     def _rest_if_idle(self) -> None:
         if self._claim is None and self._session_id not in self._parts.claims.exclusive:

@@ -62,7 +62,7 @@ class Sessions(Permanent):
         return room
 
     def _replace(self, session_id: str) -> None:
-        """A successor takes over the claim, and what the dead actor did not read."""
+        """A successor takes over the claim; what the dead actor did not read comes back here by itself."""
         dead = self._rooms.rooms.pop(session_id, None)
         if dead is not None and dead.session.is_alive():
             self._rooms.rooms[session_id] = dead  # the successor is there already
@@ -70,9 +70,6 @@ class Sessions(Permanent):
         room = self._room(session_id)
         room.forwarded += 1
         deliver(room.session, Adopt(session_id))
-        while dead is not None and not dead.session.actor_inbox.empty():
-            room.forwarded += 1
-            deliver(room.session, dead.session.actor_inbox.get().message)
 
     def _let_go(self, idle: Idle) -> None:
         room = self._rooms.rooms.get(idle.session_id)
