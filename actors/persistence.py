@@ -26,13 +26,13 @@ class Backlog:
         self.flushing = False
         self._warned: set[str] = set()
 
-    def first_warning(self, write: Write) -> bool:
-        """True once for every turn in one outage."""
+    def warn(self, write: Write, reason: str) -> None:
+        """Tell the order's turn of the outage, once: by the first of its orders that reaches someone."""
         turn_id = getattr(write.order, "turn_id", None)
-        if turn_id is None or turn_id in self._warned:
-            return False
-        self._warned.add(turn_id)
-        return True
+        if turn_id is not None and turn_id not in self._warned:
+            news = StorageRetrying(write.order.session_id, turn_id, reason)
+            if deliver(write.answer_to, news):
+                self._warned.add(turn_id)
 
     def recovered(self) -> None:
         """The storage works again."""
@@ -100,10 +100,8 @@ class PersistenceActor(Permanent):
             logger.error("the storage fails: %s", reason)
         self._backlog.fault = reason
         for write in self._backlog.pending:
-            if self._backlog.first_warning(write):
-                turn_id = getattr(write.order, "turn_id", None)
-                deliver(write.answer_to, StorageRetrying(write.order.session_id, turn_id, reason))
-        self._clock.tell(Remind(time.monotonic() + RETRY_S, self.actor_ref, Flush()))
+            self._backlog.warn(write, reason)
+        self._clock.tell(Remind(time.monotonic() + RETRY_S, self._door, Flush()))
 
     def _refuse_expired(self) -> None:
         """Only the writer decides that an order came too late."""
