@@ -26,6 +26,7 @@ class ToolWorker(BaseActor):
         self._call = call
         self._cancel = cancel
         self._began_at = time.monotonic()
+        self._told = False
 
     def on_start(self) -> None:
         self.actor_ref.tell(Run())
@@ -38,10 +39,11 @@ class ToolWorker(BaseActor):
         self.stop()
 
     def cleaned_up(self, cause: str | None) -> None:
-        if cause is not None:
-            self._tell("error", f"the tool broke: {cause}")
+        if not self._told:
+            self._tell("error", f"the tool broke: {cause or 'it ended without a result'}")
 
     def _tell(self, status: ToolStatus, result: str) -> None:
+        self._told = True
         crash_point("tool_ended")
         took = round((time.monotonic() - self._began_at) * 1000)
         deliver(self._turn, ToolEnded(self._call.call_id, status, result, took))
