@@ -38,8 +38,6 @@ class ViewerActor(BaseActor):
         self.handed_at = time.monotonic()
         self.taken = True
 
-        pykka.ActorRegistry.register(self.actor_ref)
-
     def _start_actor_loop(self) -> None:
         """No thread: the greenlet that writes the response calls `__next__`."""
 
@@ -91,6 +89,7 @@ class ViewerActor(BaseActor):
 
     def _open(self) -> None:
         self._opened = True
+        pykka.ActorRegistry.register(self.actor_ref)
         self._replay.register(self.wake)
         self._viewers.add(self)
 
@@ -140,10 +139,10 @@ class Viewers:
         self.clock.tell(Remind(self._now() + self.interval_s, self, None))
 
     def tell(self, _: Any) -> None:
-        """One tick for every viewer, and the next reminder."""
+        """The next reminder, and one tick for every viewer."""
         with self._lock:
             viewers = list(self._viewers)
         now = self._now()
+        self.clock.tell(Remind(now + self.interval_s, self, None))
         for viewer in viewers:
             viewer.tick(now, self._silence_s)
-        self.clock.tell(Remind(now + self.interval_s, self, None))
