@@ -161,17 +161,17 @@ def _repeat(session_id: str, key: str | None, mode: Mode, text: str | None) -> R
     if key is None:
         return None
     here = system()
-    replay = here.claims.replay(session_id)
     turn = here.read(queries.turn_by_key, session_id, key)
     if turn is None:
         return None
+    claim = here.claims.get(session_id)  # after the read: a durable turn that has no claim has its evidence
     if turn["mode"] != mode or (mode == "new" and turn["text"] != text):
         raise IdempotencyMismatch("this Idempotency-Key began a turn with another message: take a new key")
     started = _started(session_id, turn["id"], replayed=True)
     if started is not None:
         return started
-    if replay is not None and replay.turn_id == turn["id"]:
-        return sse.follow(here, replay, 0, replayed=True)
+    if claim is not None and claim.replay.turn_id == turn["id"]:
+        return sse.follow(here, claim.replay, 0, replayed=True)
     return _retell(session_id, turn)
 
 
