@@ -4,8 +4,6 @@ import json
 import uuid
 from typing import Any
 
-import msgspec
-
 from timothy.errors import MalformedStream
 from timothy.events import ToolCall, ToolCallStarted
 from timothy.providers.honest import honest_value, lenient_json
@@ -128,7 +126,11 @@ class Calls:
 
 
 def _encoded(arguments: Any) -> str:
-    return "" if arguments is None else msgspec.json.encode(arguments).decode()
+    """Arguments that came as a value, as the text that other servers send."""
+    try:
+        return "" if arguments is None else json.dumps(honest_value(arguments))
+    except ValueError as error:
+        return f"[{error}]"
 
 
 def _objects(raw: str) -> list[dict[str, Any]] | None:

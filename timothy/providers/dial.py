@@ -12,6 +12,7 @@ import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from timothy.cancel import Cancel
+from timothy.providers.chunked import Response
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -19,6 +20,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 class _Tied:
     """A connection that hands its socket to a cancel handle before it connects."""
 
+    response_class = Response
     cancel: Cancel
     handle: socket.socket | None = None
 

@@ -180,11 +180,7 @@ def _named(fields: Mapping[str, Any]) -> type[ProviderError] | None:
     """The class that a type name or a code in the error object stands for."""
     for key in ("type", "code", "error_type", "status", "error_code"):
         value = fields.get(key)
-        number = (
-            int(value)
-            if isinstance(value, (int, float)) or (isinstance(value, str) and value.isdecimal())
-            else None
-        )
+        number = _number(value)
         if number in _BY_STATUS:
             return _BY_STATUS[number]
         if number is not None and 400 <= number < 600:
@@ -192,6 +188,13 @@ def _named(fields: Mapping[str, Any]) -> type[ProviderError] | None:
         if isinstance(value, str) and (kind := _BY_NAME.get(_folded(value))) is not None:
             return kind
     return None
+
+
+def _number(value: Any) -> int | None:
+    """The status in a code that may be a number or its digits."""
+    if isinstance(value, str):
+        return int(value) if re.fullmatch(r"[1-9]\d{2}", value) else None
+    return int(value) if isinstance(value, (int, float)) and 100 <= value < 1000 else None
 
 
 def _folded(name: str) -> str:

@@ -46,6 +46,8 @@ class Mender:
 
     def mend(self, piece: str) -> str:
         """The piece, repaired; a half character at its end is kept for the next one."""
+        if not self._half and piece.isascii() and "\0" not in piece:
+            return piece
         if self._half:
             piece, self._half = self._half + piece, ""
         if piece and _HIGH[0] <= piece[-1] <= _HIGH[1]:
