@@ -17,6 +17,7 @@ from timothy.conversation import ModelRequest
 from timothy.errors import ContextOverflow
 from timothy.events import Error, Event, ReasoningDelta, TextDelta, ToolCall, ToolCallStarted
 from timothy.gateway.base import Gateway
+from timothy.stream import TERMINAL
 
 YIELD_S = 0.004
 CONTENT = (TextDelta, ReasoningDelta, ToolCallStarted, ToolCall)
@@ -41,6 +42,7 @@ class StreamWorker(BaseActor):
         self._gateway = gateway
         self._job = job
         self._cancel = cancel
+        self._ended = False
 
     def on_start(self) -> None:
         self.actor_ref.tell(Run())
@@ -55,7 +57,8 @@ class StreamWorker(BaseActor):
         self.stop()
 
     def cleaned_up(self, cause: str | None) -> None:
-        if cause is not None:
+        if not self._ended and not self._cancel.cancelled:
+            cause = cause or "the gateway's stream ended without saying so"
             deliver(self._turn, WorkerFailed(self._job.step, cause))
 
     def _with_context(self) -> ModelRequest:
@@ -81,6 +84,7 @@ class StreamWorker(BaseActor):
             self._pipe(self._under(shorter), may_shorten=False)
 
     def _show(self, event: Event) -> None:
+        self._ended = isinstance(event, TERMINAL)
         self._tell(Streamed(self._job.step, event))
 
     def _tell(self, message: Any) -> bool:
@@ -110,4 +114,5 @@ class StreamWorker(BaseActor):
             if not deliver(self._turn, Streamed(step, event)):
                 self._cancel.cancel()
                 break
+            self._ended = isinstance(event, TERMINAL)
         return None

@@ -4,6 +4,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from pykka._envelope import Envelope
+
 from actors.base import BaseActor, Target, deliver
 from actors.claims import Claim, Claims, Parked, Pending
 from actors.context import ContextReader
@@ -78,6 +80,7 @@ class TurnActor(BaseActor):
         self._context: ContextRead | None = None
         self._grants: set[tuple[str, str]] = set()
         self._answers: dict[str, tuple[str, list[Target]]] = {}
+        self._asked: dict[str, str] = {}
         self._saves = 0
         self._deltas = 0
         self._done = False
@@ -94,6 +97,9 @@ class TurnActor(BaseActor):
         self._cancel_workers()
         for permission_id in list(self._answers):
             self._parts.pending.remove(permission_id)
+            self._tell_answer(permission_id)
+        while not self.actor_inbox.empty():
+            self._too_late(self.actor_inbox.get())
         if not self._done:
             deliver(self._parts.sessions, TurnDied(self._replay.session_id, self._replay.turn_id, cause))
 
@@ -148,8 +154,8 @@ class TurnActor(BaseActor):
                 self._feed(inputs.CheckpointDue())
             case Wrote():
                 self._wrote(message)
-            case StorageRetrying(reason=reason):
-                self._replay.append(Status("storage_retrying", f"saving fails and is tried again: {reason}"))
+            case StorageRetrying():
+                self._storage_retrying(message)
             case _:
                 raise TypeError(f"a turn does not understand {message!r}")
 
@@ -216,7 +222,9 @@ class TurnActor(BaseActor):
             if news.token.startswith("start "):
                 crash_point("tool_start_durable")
             self._feed(inputs.Saved(news.token))
-            self._tell_answers(news.token)
+            what, _, call_id = news.token.partition(" ")
+            if what == "answer":
+                self._tell_answer(self._asked[call_id])
 
     def _start_stream(self, effect: effects.StartStream) -> None:
         self._stream_cancel = Cancel()
@@ -256,6 +264,7 @@ class TurnActor(BaseActor):
         self._parts.pending.add(parked)
         self._parts.clock.tell(self._reminder(self._parts.limits.permission_s, PermissionOver(request.id)))
         self._answers.setdefault(request.id, ("", []))
+        self._asked[request.call_id] = request.id
         if replay.state == "running":
             replay.state = "waiting"
         crash_point("permission_parked")
@@ -279,19 +288,33 @@ class TurnActor(BaseActor):
             self._answers[permission_id] = (decision, [])
             self._feed(inputs.Answered(permission_id, decision))
 
-    def _tell_answers(self, token: str) -> None:
-        """The person's answer is durable: say so to whoever gave it."""
-        if not token.startswith("answer "):
-            return
-        for permission_id, (decision, waiting) in self._answers.items():
-            for target in waiting:
-                deliver(target, Answered(decision, first=True))
-            self._answers[permission_id] = (decision, [])
+    def _tell_answer(self, permission_id: str) -> None:
+        """The person's answer is durable, or ahead of the evidence: say so to whoever gave it."""
+        decision, waiting = self._answers.get(permission_id, ("", []))
+        for target in waiting:
+            deliver(target, Answered(decision, first=True))
+        self._answers[permission_id] = (decision, [])
+
+    def _too_late(self, envelope: Envelope[Any]) -> None:
+        """A person's answer that meets the end of the turn is told so."""
+        message = envelope.message
+        if isinstance(message, AnswerPermission):
+            decision, _ = self._answers.get(message.permission_id, ("", []))
+            deliver(message.answer_to, Answered(decision or "cancelled", first=False))
+        if envelope.reply_to is not None:  # pykka's own order to stop
+            envelope.reply_to.set(None)
+
+    def _storage_retrying(self, message: StorageRetrying) -> None:
+        """Show it; once the turn has told its end, only its session may still show something."""
+        if self._done:
+            deliver(self._parts.sessions, message)
+        else:
+            text = f"saving fails and is tried again: {message.reason}"
+            self._replay.append(Status("storage_retrying", text))
 
     def _finish(self, effect: effects.Finish) -> None:
-        for decision, waiting in self._answers.values():
-            for target in waiting:  # its row is ahead of the evidence
-                deliver(target, Answered(decision, first=True))
+        for permission_id in list(self._answers):
+            self._tell_answer(permission_id)
         ids = (self._replay.session_id, self._replay.turn_id)
         self._parts.sessions.tell(TurnFinished(*ids, effect.order, effect.closing))
         self._done = True
