@@ -1,13 +1,14 @@
 """What a model is told of its session: read from the log, summed up when it has grown too long."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from actors.claims import Claim
 from actors.messages import Compacted, ContextRead
 from timothy.cancel import Cancel
 from timothy.conversation import Message, ModelRequest
-from timothy.eventlog import queries
+from timothy.eventlog import attachments, queries
 from timothy.eventlog.context import context
 from timothy.eventlog.records import Record
 from timothy.events import AttemptEnded, AttemptStarted, Error, Event, Status, TextDelta, Usage
@@ -23,8 +24,9 @@ WINDOW = 4096
 class ContextReader:
     """Reads in the time of a stream worker, which may block; shows what it does as the turn's events."""
 
-    def __init__(self, read: Callable[..., Any], gateway: Gateway) -> None:
+    def __init__(self, read: Callable[..., Any], gateway: Gateway, home: Path) -> None:
         self._read = read
+        self._home = home
         self._gateway = gateway
 
     def read(self, claim: Claim, cancel: Cancel, show: Show, tell: Tell) -> ContextRead:
@@ -49,8 +51,14 @@ class ContextReader:
         return records
 
     def _result(self, records: list[Record], claim: Claim) -> ContextRead:
-        grants = self._read(queries.grants, claim.replay.session_id)
-        return ContextRead(tuple(_messages(records, claim)), frozenset(grants))
+        session_id = claim.replay.session_id
+        grants = frozenset(
+            (grant["tool"], grant["subject"]) for grant in self._read(queries.grants, session_id)
+        )
+        session = self._read(queries.session, session_id)
+        tools_off = frozenset(session["tools_off"]) if session else frozenset()
+        filled = [attachments.filled(self._home, record) for record in records]
+        return ContextRead(tuple(_messages(filled, claim)), grants, tools_off)
 
     def _window(self, model: str | None) -> int | None:
         """The window of the model that is asked first, where it is known."""

@@ -157,10 +157,11 @@ class EndNow:
 
 @dataclass(frozen=True, slots=True)
 class ContextRead:
-    """A stream worker read the session's context and grants: the next worker need not."""
+    """A stream worker read the session's context, grants and switched-off tools: the next one need not."""
 
     messages: tuple[Message, ...]
     grants: frozenset[tuple[str, str]]
+    tools_off: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from actors.claims import Claim
 from actors.context import ContextReader
 from actors.crash import crash_point
 from actors.messages import ContextRead, Run, Streamed, WorkerFailed
+from actors.toolbox import Toolbox
 from timothy.cancel import Cancel
 from timothy.conversation import ModelRequest
 from timothy.errors import ContextOverflow
@@ -25,12 +26,14 @@ CONTENT = (TextDelta, ReasoningDelta, ToolCallStarted, ToolCall)
 
 @dataclass(frozen=True, slots=True)
 class StreamJob:
-    """One request to the model: `context` is None when the turn has read it already."""
+    """One request to the model: `known` is the context if the turn has read it already."""
 
     step: int
     request: ModelRequest
     claim: Claim
-    context: ContextReader | None
+    reader: ContextReader
+    known: ContextRead | None
+    toolbox: Toolbox | None
 
 
 class StreamWorker(BaseActor):
@@ -63,24 +66,31 @@ class StreamWorker(BaseActor):
 
     def _with_context(self) -> ModelRequest:
         job = self._job
-        if job.context is None:
-            return job.request
-        return self._under(job.context.read(job.claim, self._cancel, self._show, self._tell))
+        if job.known is not None:
+            return self._under(job.known)
+        return self._under(self._read())
+
+    def _read(self) -> ContextRead:
+        context = self._job.reader.read(self._job.claim, self._cancel, self._show, self._tell)
+        self._tell(context)
+        return context
 
     def _under(self, context: ContextRead) -> ModelRequest:
-        self._tell(context)
-        messages = (*context.messages, *self._job.request.messages)
-        return msgspec.structs.replace(self._job.request, messages=messages)
+        """The request with the session's context, and the tools that it may use."""
+        job = self._job
+        messages = (*context.messages, *job.request.messages)
+        tools = job.toolbox.offered(context.tools_off) if job.toolbox else ()
+        return msgspec.structs.replace(job.request, messages=messages, tools=tools)
 
     def _shorten(self, overflow: Error) -> None:
         """The provider found the prompt too long: once more with older history summed up, if there is any."""
         job = self._job
-        assert job.context is not None
         window = overflow.context_window
-        shorter = job.context.after_overflow(job.claim, window, self._cancel, self._show, self._tell)
+        shorter = job.reader.after_overflow(job.claim, window, self._cancel, self._show, self._tell)
         if shorter is None or self._cancel.cancelled:
             self._show(overflow)
         else:
+            self._tell(shorter)
             self._pipe(self._under(shorter), may_shorten=False)
 
     def _show(self, event: Event) -> None:
@@ -96,7 +106,7 @@ class StreamWorker(BaseActor):
         A context overflow is kept back and returned, if a shorter context may be tried instead.
         """
         step = self._job.step
-        may_shorten = may_shorten and self._job.context is not None
+        may_shorten = may_shorten and self._job.known is None
         events = self._gateway.stream(request, self._cancel)
         before = worked_since = time.monotonic()
         for event in events:

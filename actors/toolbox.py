@@ -11,6 +11,7 @@ from timothy.conversation import ToolSpec
 from timothy.events import ToolCall
 from timothy.permissions import Verdict, decide
 from timothy.tools.base import Context, Tool, check, find, workspace
+from timothy.tools.mcp import Servers
 from timothy.tools.notes import Notes
 
 Granted = frozenset[tuple[str, str]]
@@ -19,16 +20,25 @@ Granted = frozenset[tuple[str, str]]
 class Toolbox:
     """All tools of this server. `switched_off` names tools that one session does not offer."""
 
-    def __init__(self, config: Config, home: Path) -> None:
+    def __init__(self, config: Config, home: Path, native: Native) -> None:
         self.notes = Notes(home)
         self._config = config
         self._home = home
         self.workspace = workspace(config, home)
         self.tools: dict[str, Tool] = find(config, home)
-        self._native = Native()
+        self._built_in = self.tools
+        self.servers = Servers(config.mcp, home)
+        self.servers.start()
+        self._native = native
 
-    def specs(self, switched_off: frozenset[str] = frozenset()) -> tuple[ToolSpec, ...]:
-        """The tools as a model sees them."""
+    def refresh(self) -> None:
+        """Look at what the MCP servers offer now. Blocks; does nothing when none is configured."""
+        if self._config.mcp:
+            self.tools = {**self._built_in, **self.servers.tools()}
+
+    def offered(self, switched_off: frozenset[str] = frozenset()) -> tuple[ToolSpec, ...]:
+        """The tools as a model sees them now. Blocks."""
+        self.refresh()
         offered = (tool for name, tool in self.tools.items() if name not in switched_off)
         return tuple(ToolSpec(tool.name, tool.description, dict(tool.schema)) for tool in offered)
 
@@ -81,5 +91,5 @@ class Toolbox:
         ]
 
     def close(self) -> None:
-        """End the thread that file tools run in."""
-        self._native.close()
+        """End the MCP servers."""
+        self.servers.close()

@@ -159,6 +159,9 @@ class TurnActor(BaseActor):
             case _:
                 raise TypeError(f"a turn does not understand {message!r}")
 
+    def _tools_off(self) -> frozenset[str]:
+        return self._context.tools_off if self._context else frozenset()
+
     def _ceiling(self) -> EndNow:
         minutes = self._parts.ceiling_s / 60
         return EndNow("turn_timeout", f"the turn reached its ceiling of {minutes:g} minutes (turn.ceiling_s)")
@@ -181,7 +184,9 @@ class TurnActor(BaseActor):
             case effects.StartTool():
                 self._start_tool(effect)
             case effects.Judge(calls=calls):
-                verdicts, faults = self._parts.toolbox.judge(calls, frozenset(self._grants))
+                verdicts, faults = self._parts.toolbox.judge(
+                    calls, frozenset(self._grants), self._tools_off()
+                )
                 self._feed(inputs.Judged(verdicts, faults))
             case effects.RemindCheckpoint():
                 self._parts.clock.tell(self._reminder(self._parts.checkpoint_s, CheckpointDue()))
@@ -230,17 +235,16 @@ class TurnActor(BaseActor):
         self._stream_cancel = Cancel()
         order = self._claim.send.order
         request = ModelRequest(
-            messages=(*(self._context.messages if self._context else ()), *effect.added),
+            messages=effect.added,
             system=self._parts.system_prompt,
-            tools=self._parts.toolbox.specs() if effect.offer_tools else (),
             model=order.model,
             continues=order.mode == "continue" and effect.step == 1,
             session_id=order.session_id,
             turn_id=order.turn_id,
             request_id=order.request_id or "",
         )
-        reader = None if self._context else self._parts.context
-        job = StreamJob(effect.step, request, self._claim, reader)
+        toolbox = self._parts.toolbox if effect.offer_tools else None
+        job = StreamJob(effect.step, request, self._claim, self._parts.context, self._context, toolbox)
         StreamWorker.start(self.actor_ref, self._parts.gateway, job, self._stream_cancel)
 
     def _start_tool(self, effect: effects.StartTool) -> None:

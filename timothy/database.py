@@ -21,7 +21,7 @@ _EVIDENCE = ", ".join(f"'{kind}'" for kind in EVIDENCE_KINDS)
 
 
 class Sessions(peewee.Model):
-    """One conversation. `origin` is the JSON of what it was branched from."""
+    """One conversation. `origin` is JSON of what it was branched from, `tools_off` a list."""
 
     id = peewee.TextField(primary_key=True)
     title = peewee.TextField(null=True)
@@ -29,6 +29,7 @@ class Sessions(peewee.Model):
     created_at = peewee.TextField()
     updated_at = peewee.TextField()
     origin = peewee.TextField(null=True)
+    tools_off = peewee.TextField(default="[]")
 
     class Meta:
         table_name = "sessions"
@@ -143,7 +144,7 @@ class Grants(peewee.Model):
 _FIRST = f"""
 CREATE TABLE sessions (
     id TEXT PRIMARY KEY, title TEXT, archived INTEGER NOT NULL DEFAULT 0,
-    created_at TEXT NOT NULL, updated_at TEXT NOT NULL, origin TEXT);
+    created_at TEXT NOT NULL, updated_at TEXT NOT NULL, origin TEXT, tools_off TEXT NOT NULL DEFAULT '[]');
 CREATE INDEX sessions_by_activity ON sessions (updated_at, id);
 CREATE TABLE session_events (
     id INTEGER PRIMARY KEY, session_id TEXT NOT NULL, seq INTEGER NOT NULL, turn_id TEXT, kind TEXT NOT NULL,

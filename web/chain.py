@@ -1,11 +1,18 @@
 """`/v1/models`, `/v1/providers` and `/v1/usage`: who answers, how they do, what it cost."""
 
+import msgspec
 from flask import Blueprint, Response, request
 
 from timothy import ledger
+from timothy.config import chain as configured
 from timothy.errors import BadRequest
+from timothy.gateway.probe import probe
+from timothy.gateway.remote import RemoteGateway
 from web.here import system
 from web.problems import json_response
+from web.requests import field, json_body
+
+TEST_S = 30
 
 chain = Blueprint("chain", __name__)
 
@@ -20,6 +27,22 @@ def models() -> Response:
 def providers() -> Response:
     """The chain's entries, in order."""
     return json_response({"providers": system().gateway.providers()})
+
+
+@chain.post("/v1/providers/test")
+def test() -> Response:
+    """`{"name"}`: ask that entry of the chain one question, and tell what came back."""
+    name = field(json_body(), "name", str, required=True)
+    here = system()
+    chosen = [entry for entry in configured(here.config) if entry.name == name]
+    if not chosen:
+        known = ", ".join(entry.name for entry in configured(here.config))
+        raise BadRequest(f"no provider {str(name)[:80]!r}; there are: {known}")
+    if isinstance(here.gateway, RemoteGateway):
+        raise BadRequest("the providers belong to the separate gateway: test them there")
+    settings = msgspec.structs.replace(here.config, providers=tuple(chosen))
+    (result,) = probe(settings, here.home, TEST_S)
+    return json_response({**msgspec.structs.asdict(result), "text": result.said})
 
 
 @chain.get("/v1/usage")

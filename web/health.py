@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from flask import Blueprint, Response
 
 from timothy.eventlog import queries
+from timothy.upkeep.doctor import examine
 from web.here import system
 from web.problems import json_response
 
@@ -30,6 +31,14 @@ def _storage() -> str:
 def _disk() -> str:
     free = shutil.disk_usage(system().home).free
     return "ok" if free >= LOW_DISK_BYTES else f"only {free >> 20} MB are free in {system().home}"
+
+
+@health.get("/v1/doctor")
+def doctor() -> Response:
+    """What `timothy doctor` finds, beside the running server."""
+    findings = system().disk(examine, system().home)
+    broken = any(finding.level == "broken" for finding in findings)
+    return json_response({"healthy": not broken, "findings": findings})
 
 
 @health.get("/metrics")

@@ -1,5 +1,6 @@
 """`/v1/permissions` and `/v1/tools`: what waits for a person, and what the assistant can do."""
 
+import uuid
 from typing import Any
 
 import msgspec
@@ -10,10 +11,13 @@ from actors.claims import Parked
 from actors.messages import Answered, AnswerPermission
 from timothy.errors import AlreadyResolved, BadRequest, NotFound
 from timothy.eventlog import queries
+from timothy.eventlog.records import RevokeGrant
 from timothy.permissions import policy_of
+from timothy.tools.mcp import ServerStatus
 from web.here import system
 from web.problems import json_response
 from web.requests import field, identifier, json_body
+from web.sessions import refuse
 
 DECISIONS = ("once", "session", "deny")
 ANSWER_S = 10.0
@@ -69,5 +73,21 @@ def _row(parked: Parked) -> dict[str, Any]:
 def tools() -> Response:
     """What the assistant can do, and what it may do unasked."""
     here = system()
+    here.toolbox.refresh()
     policies = {name: policy_of(tool, here.config.tools) for name, tool in here.toolbox.tools.items()}
-    return json_response({"tools": here.toolbox.rows(policies)})
+    servers = [_server(status) for status in here.toolbox.servers.status()]
+    grants = here.read(queries.grants)
+    return json_response({"tools": here.toolbox.rows(policies), "grants": grants, "servers": servers})
+
+
+def _server(status: ServerStatus) -> dict[str, Any]:
+    shown = msgspec.to_builtins(status)
+    del shown["listed"]
+    return dict(shown)
+
+
+@permissions.delete("/v1/grants/<int:grant_id>")
+def revoke(grant_id: int) -> Response:
+    """A "for this session" answer does not hold any more."""
+    refuse(system().write(RevokeGrant(append_id=str(uuid.uuid4()), session_id="", grant_id=grant_id)))
+    return Response(status=204)

@@ -20,6 +20,7 @@ from timothy.eventlog.records import (
     Refused,
     UpdateSession,
 )
+from timothy.upkeep.export import exported
 from web.here import system
 from web.problems import json_response
 from web.requests import field, identifier, json_body, limit, number
@@ -123,11 +124,44 @@ def update(session_id: str) -> Response:
     body = json_body()
     title = field(body, "title", str, most=TITLE_CHARACTERS)
     archived = field(body, "archived", bool)
-    if title is None and archived is None:
-        raise BadRequest("nothing to change: give `title` (a string), `archived` (true or false), or both")
-    order = UpdateSession(append_id=str(uuid.uuid4()), session_id=session_id, title=title, archived=archived)
+    tools_off = _names(field(body, "tools_off", list))
+    if title is None and archived is None and tools_off is None:
+        raise BadRequest(
+            "nothing to change: give `title` (a string), `archived` (true or false) or `tools_off` (names)"
+        )
+    order = UpdateSession(
+        append_id=str(uuid.uuid4()),
+        session_id=session_id,
+        title=title,
+        archived=archived,
+        tools_off=tools_off,
+    )
     refuse(system().write(order))
     return json_response(shown(session_id))
+
+
+def _names(value: list[Any] | None) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    known = system().toolbox.tools
+    unknown = [name for name in value if not isinstance(name, str) or name not in known]
+    if unknown:
+        raise BadRequest(f"`tools_off` names {unknown[0]!r}; there are: {', '.join(known)}")
+    return tuple(value)
+
+
+@sessions.get("/v1/sessions/<session_id>/export")
+def export(session_id: str) -> Response:
+    """The session as Markdown, or as JSON lines for `timothy import`."""
+    row = existing(identifier(session_id, "session"))
+    form = request.args.get("format", "markdown")
+    if form not in ("markdown", "jsonl"):
+        raise BadRequest(f"`format` must be markdown or jsonl, is {form[:80]!r}")
+    text = system().read(exported, row, form)
+    kind, ending = ("text/markdown", "md") if form == "markdown" else ("application/jsonl", "jsonl")
+    response = Response(text, content_type=f"{kind}; charset=utf-8")
+    response.headers["Content-Disposition"] = f'attachment; filename="timothy-{row["id"]}.{ending}"'
+    return response
 
 
 @sessions.delete("/v1/sessions/<session_id>")

@@ -5,7 +5,7 @@ import uuid
 from typing import Any
 
 import pykka
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 
 from actors.base import Answer
 from actors.messages import Accepted, Busy, NotBegun, NoTurn, OtherTurn, Send, Stop, TurnOver
@@ -20,7 +20,7 @@ from timothy.errors import (
     TurnMismatch,
     UnknownModel,
 )
-from timothy.eventlog import queries
+from timothy.eventlog import attachments, queries
 from timothy.eventlog.records import BeginTurn, Mode
 from timothy.gateway.base import knows
 from timothy.moment import stamp
@@ -50,9 +50,29 @@ def send(session_id: str) -> Response:
     repeated = _repeat(session_id, key, "new", text)
     if repeated is not None:
         return repeated
-    payload = {"text": text, **({"model": model} if model else {})}
-    order = _order(session_id, "new", key, model, payload=payload)
+    order = _order(session_id, "new", key, model, payload=_payload(body, text, model))
     return _begin(order, text)
+
+
+def _payload(body: dict[str, Any], text: str, model: str | None) -> dict[str, Any]:
+    """The message as the log keeps it; attached files are in the home before the message is in the log."""
+    payload: dict[str, Any] = {"text": text}
+    given = attachments.parse(field(body, "attachments", list) or [])
+    if given:
+        here = system()
+        payload["attachments"] = here.disk(attachments.keep, here.home, given)
+    if model:
+        payload["model"] = model
+    return payload
+
+
+@turns.get("/v1/attachments/<digest>")
+def attachment(digest: str) -> Response:
+    """The bytes of an attached file; the page shows an image by its `media_type` in the log."""
+    here = system()
+    kind = request.args.get("media_type", "")
+    content_type = kind if kind in attachments.IMAGES else "text/plain; charset=utf-8"
+    return Response(here.disk(attachments.content, here.home, digest), content_type=content_type)
 
 
 @turns.post("/v1/sessions/<session_id>/messages/retry")

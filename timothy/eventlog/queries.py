@@ -79,7 +79,9 @@ def _sessions_with_text(words: str) -> Any:
 
 def _session(row: Row) -> Row:
     origin = row.pop("origin")
-    return {**row, "archived": bool(row["archived"]), "origin": origin and msgspec.json.decode(origin)}
+    tools_off = msgspec.json.decode(row["tools_off"])
+    origin = origin and msgspec.json.decode(origin)
+    return {**row, "archived": bool(row["archived"]), "origin": origin, "tools_off": tools_off}
 
 
 def branches(database: peewee.SqliteDatabase, session_id: str) -> list[Row]:
@@ -201,10 +203,12 @@ def context_records(database: peewee.SqliteDatabase, session_id: str) -> list[Re
     return [record(row) for row in query.dicts().execute(database)]
 
 
-def grants(database: peewee.SqliteDatabase, session_id: str) -> list[tuple[str, str]]:
-    """The (tool, subject) pairs that a person allowed in this session and that hold now."""
-    valid = (Grants.session_id == session_id) & (Grants.expires_at > stamp())
-    return list(Grants.select(Grants.tool, Grants.subject).where(valid).tuples().execute(database))
+def grants(database: peewee.SqliteDatabase, session_id: str | None = None) -> list[Row]:
+    """What a person allowed "for this session" and holds now, in one session or in all."""
+    valid = Grants.expires_at > stamp()
+    if session_id is not None:
+        valid &= Grants.session_id == session_id
+    return list(Grants.select().where(valid).order_by(Grants.id).dicts().execute(database))
 
 
 def permission(database: peewee.SqliteDatabase, permission_id: str) -> Row | None:

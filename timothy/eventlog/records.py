@@ -89,15 +89,22 @@ class CopySession(Order, frozen=True):
 
 
 class UpdateSession(Order, frozen=True):
-    """New title, archived mark, or both; None leaves a field as it is."""
+    """New title, archived mark, switched-off tools; None leaves a field as it is."""
 
     title: str | None = None
     archived: bool | None = None
+    tools_off: tuple[str, ...] | None = None
     only_untitled: bool = False
 
 
 class DeleteSession(Order, frozen=True):
     """The session and all that belongs to it go."""
+
+
+class RevokeGrant(Order, frozen=True):
+    """A "for this session" answer does not hold any more; `session_id` is not looked at."""
+
+    grant_id: int
 
 
 class ImportSession(Order, frozen=True):
@@ -156,6 +163,7 @@ AnyOrder = (
     | CopySession
     | UpdateSession
     | DeleteSession
+    | RevokeGrant
     | ImportSession
     | BeginTurn
     | AppendRows

@@ -26,6 +26,7 @@ from timothy.eventlog.records import (
     EndTurn,
     ImportSession,
     Refused,
+    RevokeGrant,
     Row,
     UpdateSession,
     Verdict,
@@ -63,6 +64,7 @@ class Writer:
             ImportSession: self._import,
             UpdateSession: self._update,
             DeleteSession: self._delete,
+            RevokeGrant: self._revoke,
             BeginTurn: self._begin,
             AppendRows: self._append,
             EndTurn: self._end,
@@ -145,7 +147,8 @@ class Writer:
             return Refused("not_found", f"no session {order.session_id}")
         if order.only_untitled and self._title(order.session_id) is not None:
             return Written(self._seq(order.session_id), self._title(order.session_id))
-        fields = {"title": order.title, "archived": order.archived}
+        tools_off = None if order.tools_off is None else dump(order.tools_off)
+        fields = {"title": order.title, "archived": order.archived, "tools_off": tools_off}
         changed = {name: value for name, value in fields.items() if value is not None}
         if changed:
             Sessions.update(changed).where(Sessions.id == order.session_id).execute(self._database)
@@ -165,6 +168,11 @@ class Writer:
             table.delete().where(table.turn_id.in_(mine)).execute(self._database)
         self._last_seq.pop(order.session_id, None)
         return Written()
+
+    def _revoke(self, order: RevokeGrant) -> Verdict:
+        grants: Any = Grants
+        gone = grants.delete().where(grants.id == order.grant_id).execute(self._database)
+        return Written() if gone else Refused("not_found", f"no grant {order.grant_id}")
 
     def _turn_ids(self, session_id: str) -> list[tuple[str]]:
         query: Any = Turns.select(Turns.id).where(Turns.session_id == session_id)

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import click
 import msgspec
@@ -85,11 +85,18 @@ def restore(file: Path, home: Path) -> None:
 @home_option
 def export(session: str, form: str, output: IO[str], home: Path) -> None:
     """Write one session as Markdown, or as JSON lines for `timothy import`."""
-    from timothy.upkeep.export import json_lines, markdown
+    from timothy.database import FILE_NAME, open_database
+    from timothy.eventlog import queries
+    from timothy.upkeep.export import exported
 
-    row, records = _session(home, session)
-    lines = [markdown(row, records)] if form == "markdown" else json_lines(row, records)
-    output.writelines(lines)
+    if not (home / FILE_NAME).is_file():
+        raise click.ClickException(f"there is no database at {home / FILE_NAME}")
+    database = open_database(home / FILE_NAME, read_only=True)
+    row = queries.session(database, session)
+    if row is None:
+        raise click.ClickException(f"there is no session {session}")
+    output.write(exported(database, row, form))
+    database.close()
 
 
 @click.command(name="import")
@@ -112,22 +119,6 @@ def import_session(file: IO[str], home: Path) -> None:
     if isinstance(verdict, Refused):
         raise click.ClickException(f"the log refused it: {verdict.message}")
     click.echo(f"imported {len(order.records)} rows as session {order.session_id}")
-
-
-def _session(home: Path, session_id: str) -> tuple[dict[str, Any], list[Any]]:
-    """The session's row and its whole log."""
-    from timothy.database import FILE_NAME, open_database
-    from timothy.eventlog import queries
-
-    if not (home / FILE_NAME).is_file():
-        raise click.ClickException(f"there is no database at {home / FILE_NAME}")
-    database = open_database(home / FILE_NAME, read_only=True)
-    row = queries.session(database, session_id)
-    records = queries.events(database, session_id, 0, -1)
-    database.close()
-    if row is None:
-        raise click.ClickException(f"there is no session {session_id}")
-    return row, records
 
 
 @click.command()

@@ -54,7 +54,7 @@ CHECKS: dict[str, str] = {
         FROM session_events e LEFT JOIN turns t ON t.id = e.turn_id
         WHERE e.turn_id IS NOT NULL AND t.id IS NULL""",
     "turn_in_its_session": """
-        SELECT 'session ' || e.session_id || ' seq ' || e.seq, 'turn ' || t.id || ' belongs to another session'
+        SELECT 'session ' || e.session_id || ' seq ' || e.seq, 'turn ' || t.id || ' is another session''s'
         FROM session_events e JOIN turns t ON t.id = e.turn_id WHERE t.session_id != e.session_id""",
     "no_interleaving": """
         WITH spans AS (

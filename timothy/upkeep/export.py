@@ -5,8 +5,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
+import peewee
 
 from timothy.errors import BadRequest
+from timothy.eventlog import queries
 from timothy.eventlog.records import ImportSession, Record
 from timothy.eventlog.transcript import Item, transcript
 from timothy.moment import stamp
@@ -30,6 +32,12 @@ def json_lines(session: dict[str, Any], records: Iterable[Record]) -> Iterator[s
     for record in records:
         row = {"seq": record.seq, "turn_id": record.turn_id, "kind": record.kind}
         yield to_json({**row, "payload": record.payload, "created_at": record.created_at}).decode() + "\n"
+
+
+def exported(database: peewee.SqliteDatabase, session: dict[str, Any], form: str) -> str:
+    """The whole session as one text: `form` is markdown or jsonl."""
+    records = queries.events(database, session["id"], 0, -1)
+    return markdown(session, records) if form == "markdown" else "".join(json_lines(session, records))
 
 
 def parse(lines: Iterable[str]) -> ImportSession:
