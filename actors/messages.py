@@ -226,6 +226,20 @@ class Run:
     """To itself: do the one thing it was started for."""
 
 
+# --- Notifier --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """A turn ended (`event` is its outcome) or waits for a person (`waiting`); `text` says it in words."""
+
+    event: str
+    session_id: str
+    turn_id: str
+    title: str | None
+    text: str
+
+
 # --- ViewerActor -----------------------------------------------------------------------------------
 
 

@@ -22,6 +22,7 @@ from actors.messages import (
     Exclusive,
     Idle,
     NotBegun,
+    Notify,
     NoTurn,
     OtherTurn,
     Send,
@@ -53,6 +54,7 @@ class SessionParts:
     persistence: Target
     sessions: Target
     start_turn: Callable[[Claim], pykka.ActorRef[Any]]
+    notify: Callable[[Notify, Replay], None]
     accepting: Callable[[], bool]
 
 
@@ -149,6 +151,7 @@ class SessionActor(BaseActor):
         crash_point("after_begun")
         if not self._parts.accepting() and claim.end_early is None:  # claimed as the shutdown began
             claim.end_early = EndNow(ServerShutdown.code, "the server was shut down")
+        logger.info("%s begins", _label(claim))
         claim.turn = self._parts.start_turn(claim)
         deliver(claim.send.answer_to, Accepted(claim.replay.turn_id, claim.replay))
 
@@ -183,7 +186,7 @@ class SessionActor(BaseActor):
         claim = self._claim
         if claim is None or claim.replay.turn_id != turn_id or claim.finished is not None:
             return
-        logger.error("turn %s died without saying so: %s", turn_id, cause)
+        logger.error("%s died without saying so: %s", _label(claim), cause)
         if not claim.replay.last_seq:
             order = claim.send.order
             claim.replay.append(TurnStarted(self._session_id, order.started_at, claim.send.text))
@@ -209,11 +212,13 @@ class SessionActor(BaseActor):
         claim.replay.close()
         for waiting in claim.waiting_stops:
             deliver(waiting, TurnOver(order.turn_id, order.outcome))
+        logger.info("%s ended: %s", _label(claim), order.code or order.outcome)
         self._give_title(claim, verdict)
+        self._parts.notify(_news(order, verdict.title), claim.replay)
 
     def _evidence_refused(self, claim: Claim, order: EndTurn, verdict: Refused) -> None:
         """The log took the turn but not its evidence: say so in the plainest row there is."""
-        logger.error("the evidence of turn %s was refused: %s", order.turn_id, verdict.message)
+        logger.error("the evidence of %s was refused: %s", _label(claim), verdict.message)
         if order.code == TurnAborted.code and len(order.rows) == 1 and "text" not in order.rows[0].payload:
             raise RuntimeError(f"the log refuses even a plain failure: {verdict.message}")
         smallest, terminal = fold.plain(order, TurnAborted.code, f"the log refused: {verdict.message}")
@@ -283,6 +288,18 @@ def shorten(text: str) -> str:
     if len(line) <= TITLE_LENGTH:
         return line
     return line[:TITLE_LENGTH].rsplit(" ", 1)[0].rstrip(" ,;:.") + " …"
+
+
+def _label(claim: Claim) -> str:
+    """How log lines name a turn: with the id of the request that began it."""
+    order = claim.send.order
+    return f"turn {order.turn_id} of session {order.session_id} (request {order.request_id})"
+
+
+def _news(order: EndTurn, title: str | None) -> Notify:
+    payload = order.rows[-1].payload
+    text = payload.get("message") or payload.get("text") or ""
+    return Notify(order.outcome, order.session_id, order.turn_id, title, text[:300])
 
 
 def _milliseconds(claim: Claim) -> int:

@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 
 import pykka
 
-from actors.base import Answer
+from actors.base import Answer, deliver
 from actors.claims import Claim, Claims, Pending
 from actors.clock import ClockActor, Deadlines
 from actors.context import ContextReader
 from actors.door import Door
-from actors.messages import Go, Stop, Write, Wrote
+from actors.messages import Go, Notify, Stop, Write, Wrote
 from actors.native import Native, Pool
+from actors.notify import Notifier
 from actors.persistence import Backlog, PersistenceActor
 from actors.session import SessionActor, SessionParts
 from actors.sessions import Rooms, Sessions
@@ -32,6 +33,7 @@ from timothy.eventlog.store import Writer
 from timothy.gateway.base import Gateway
 from timothy.gateway.open import open_gateway
 from timothy.turn.machine import Limits
+from timothy.turn.replay import Replay
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -70,6 +72,8 @@ class System:
         self.persistence = Door("persistence", lambda door: PersistenceActor.start(door, *writes), _give_up)
         self._rooms = Rooms(self._start_session)
         self.sessions = Door("sessions", lambda door: Sessions.start(door, self._rooms), _give_up)
+        wanted = config.notify.webhook or config.notify.ntfy
+        self._notifier = Notifier.start(config.notify) if wanted else None
         self.viewers.start(self.clock)
 
     def end_turns(self) -> None:
@@ -84,6 +88,8 @@ class System:
     def close(self) -> None:
         """Stop the actors, the disk last of all, then the model's process and the lock."""
         self.clock.stop()
+        if self._notifier is not None:
+            self._notifier.stop(block=False)
         _wait(lambda: not self.backlog.pending, 1.0)
         self.persistence.stop()
         self.sessions.stop()
@@ -125,9 +131,19 @@ class System:
 
     def _start_session(self, session_id: str) -> pykka.ActorRef[Any]:
         parts = SessionParts(
-            self.claims, self.persistence, self.sessions, self._start_turn, lambda: self.accepting
+            self.claims,
+            self.persistence,
+            self.sessions,
+            self._start_turn,
+            self._notify,
+            lambda: self.accepting,
         )
         return SessionActor.start(session_id, parts)
+
+    def _notify(self, news: Notify, replay: Replay) -> None:
+        """Tell the person elsewhere, if that is configured and nobody watches the turn."""
+        if self.config.notify.always or not replay.watched:
+            deliver(self._notifier, news)
 
     def _start_turn(self, claim: Claim) -> pykka.ActorRef[Any]:
         turn = TurnActor.start(claim, self._turn_parts())
@@ -146,6 +162,7 @@ class System:
             gateway=self.gateway,
             toolbox=self.toolbox,
             context=self._context,
+            notify=self._notify,
             limits=limits,
             ceiling_s=settings.ceiling_s,
             checkpoint_s=settings.checkpoint_s,

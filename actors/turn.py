@@ -1,6 +1,7 @@
 """One running turn: a shell that feeds the pure machine and performs its effects."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from actors.messages import (
     ContextRead,
     EndNow,
     Go,
+    Notify,
     PermissionOver,
     Remind,
     StorageRetrying,
@@ -40,6 +42,7 @@ from timothy.gateway.base import Gateway
 from timothy.moment import stamp
 from timothy.turn import effects, inputs
 from timothy.turn.machine import Limits, TurnFacts, TurnMachine
+from timothy.turn.replay import Replay
 
 MERGE_AT_MOST = 256
 
@@ -56,6 +59,7 @@ class TurnParts:
     gateway: Gateway
     toolbox: Toolbox
     context: ContextReader
+    notify: Callable[[Notify, Replay], None]
     limits: Limits
     ceiling_s: float
     checkpoint_s: float
@@ -271,6 +275,8 @@ class TurnActor(BaseActor):
         self._asked[request.call_id] = request.id
         if replay.state == "running":
             replay.state = "waiting"
+        text = f"{request.tool}: {request.rationale}"
+        self._parts.notify(Notify("waiting", replay.session_id, replay.turn_id, None, text), replay)
         crash_point("permission_parked")
 
     def _unpark(self, permission_id: str) -> None:

@@ -58,6 +58,17 @@ class Tools(Section, frozen=True):
     searxng_url: str = ""
 
 
+class Notifications(Section, frozen=True):
+    """Addresses called when a turn ends or waits: JSON to `webhook`, text to an `ntfy` topic.
+
+    Only for turns that nobody watches, unless `always`.
+    """
+
+    webhook: str = ""
+    ntfy: str = ""
+    always: bool = False
+
+
 class McpServer(Section, frozen=True):
     """One MCP server: a `command` with `args` (stdio), or a `url` (streamable HTTP)."""
 
@@ -123,6 +134,7 @@ class Config(Section, frozen=True):
     server: Server = Server()
     usage: UsageSettings = UsageSettings()
     tools: Tools = Tools()
+    notify: Notifications = Notifications()
     providers: tuple[ProviderSettings, ...] = ()
     mcp: tuple[McpServer, ...] = ()
 
@@ -227,6 +239,7 @@ def _allowed(key: str) -> str:
         "server": Server,
         "usage": UsageSettings,
         "tools": Tools,
+        "notify": Notifications,
         "providers": ProviderSettings,
         "mcp": McpServer,
     }
@@ -242,6 +255,12 @@ def _check(config: Config, where: str) -> None:
             f"{where}: turn.ceiling_s (TURN_TIMEOUT) is {config.turn.ceiling_s:g} s and must exceed"
             f" turn.permission_s, {config.turn.permission_s:g} s"
         )
+    for key in ("webhook", "ntfy"):
+        address = getattr(config.notify, key)
+        if address and not address.startswith(("http://", "https://")):
+            raise ConfigError(
+                f"{where}: key notify.{key}: must start with http:// or https://, is {address!r}"
+            )
     names = [entry.name for entry in config.providers]
     for entry in config.providers:
         _check_provider(entry, where, names)

@@ -71,6 +71,11 @@ class Replay:
         with self._lock:
             self._wakes = (*self._wakes, wake)
 
+    @property
+    def watched(self) -> bool:
+        """True while somebody follows."""
+        return bool(self._wakes)
+
     def unregister(self, wake: Wake) -> None:
         """Stop calling `wake`."""
         with self._lock:
