@@ -1,7 +1,9 @@
 """A home with a workspace, the tools, and a web server that the tests may be asked by."""
 
+import ssl
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -31,10 +33,17 @@ class Site:
     """A small web server: `pages` says what each path answers, `asked` what was asked for."""
 
     def __init__(self, server: ThreadingHTTPServer) -> None:
+        self._server = server
         self.origin = "http://{}:{}".format(*server.server_address)
         self.port = server.server_address[1]
         self.pages: dict[str, Page | Callable[[BaseHTTPRequestHandler], None]] = {}
         self.asked: list[tuple[str, str]] = []
+
+    def serve_tls(self, certificate: Path) -> None:
+        """From now on speak TLS, with the key and the certificate in one file."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         self.asked.append((handler.path, handler.headers["Host"]))
@@ -60,6 +69,10 @@ def serve() -> Iterator[Callable[[str], Site]]:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 site.answer(self)
+
+            def handle(self) -> None:
+                with suppress(ConnectionError, ssl.SSLError):  # the client may leave when it likes
+                    super().handle()
 
             def log_message(self, *_: object) -> None:
                 """Tests read what was asked from the site, not from the terminal."""

@@ -31,11 +31,19 @@ HEADERS = {
     "Accept-Encoding": "gzip, deflate",
 }
 _READABLE = re.compile(r"text/|application/(.*\+)?(json|xml|javascript|yaml|toml|x-ndjson|rss|atom)")
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052
-# of the IANA registries of special-purpose addresses, what not every version of `ipaddress` calls not global
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052: how an IPv6-only network reaches every IPv4 address
+# Of the IANA registries of special-purpose addresses, what some versions of `ipaddress` call global;
+# with the tunnels 6to4 and Teredo (in 2001::/23), which hide an IPv4 address.
 _SPECIAL = [
-    ipaddress.ip_network(network)
-    for network in ("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "100::/64", "2001::/23", "5f00::/16")
+    ipaddress.ip_network("192.0.0.0/24"),
+    ipaddress.ip_network("192.88.99.0/24"),
+    ipaddress.ip_network("::/96"),
+    ipaddress.ip_network("64:ff9b:1::/48"),
+    ipaddress.ip_network("100::/64"),
+    ipaddress.ip_network("2001::/23"),
+    ipaddress.ip_network("2002::/16"),
+    ipaddress.ip_network("5f00::/16"),
+    ipaddress.ip_network("fec0::/10"),
 ]
 
 
@@ -76,17 +84,15 @@ def checked(url: str) -> SplitResult:
 
 
 def public(address: str) -> bool:
-    """Whether `address` (IPv4, IPv6) is the open internet's, also inside its mapped and tunnelled forms."""
+    """Whether `address` (IPv4, IPv6) is the open internet's, also in its mapped forms."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
-        inner = [ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())]
-        if ip in _NAT64 or ip.packed[:12] == bytes(12):
-            inner.append(ipaddress.IPv4Address(ip.packed[12:]))
-        if ip.is_site_local or any(found is not None and not public(str(found)) for found in inner):
-            return False
+        inner = ip.ipv4_mapped or (ipaddress.IPv4Address(ip.packed[12:]) if ip in _NAT64 else None)
+        if inner is not None:
+            return public(str(inner))
     if any(ip in network for network in _SPECIAL):
         return False
-    return ip.is_global and not ip.is_multicast and not ip.is_reserved and not ip.is_unspecified
+    return ip.is_global and not ip.is_multicast and not ip.is_reserved
 
 
 def addresses(host: str, port: int, *, trusted: bool) -> list[str]:
