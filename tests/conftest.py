@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import pytest
 from gevent import monkey
+from hypothesis import settings
 
 from timothy.model import fetch, installed
 
@@ -21,6 +22,11 @@ PROGRAMS = {
     "browser": ("chromium", "chromium-browser", "google-chrome"),
     "node": ("node", "nodejs"),
 }
+
+
+# No deadline: a slow machine is no wrong answer. A failure is the same in every run.
+settings.register_profile("timothy", deadline=None, derandomize=True, max_examples=60)
+settings.load_profile("timothy")
 
 
 def pytest_configure(config: pytest.Config) -> None:
