@@ -8,6 +8,7 @@ from actors.claims import Claim
 from actors.messages import Compacted, ContextRead
 from timothy.cancel import Cancel
 from timothy.conversation import Message, ModelRequest
+from timothy.errors import TimothyError
 from timothy.eventlog import attachments, queries
 from timothy.eventlog.context import context
 from timothy.eventlog.records import Record
@@ -62,7 +63,10 @@ class ContextReader:
 
     def _window(self, model: str | None) -> int | None:
         """The window of the model that is asked first, where it is known."""
-        rows = self._gateway.models()
+        try:
+            rows = self._gateway.models()
+        except TimothyError:  # a separate gateway that is not there: the turn's own request will say so
+            return None
         chosen = [row for row in rows if model in (row.id, f"{row.provider}/{row.id}")] or rows
         return chosen[0].context_window if chosen else None
 
