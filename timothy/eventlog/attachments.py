@@ -1,7 +1,6 @@
 """Files that a person attached to a message: kept once in the home by their hash, named in the log."""
 
 import base64
-import binascii
 import hashlib
 import os
 import re
@@ -110,7 +109,7 @@ def _raw(attachment: Attachment) -> bytes:
         return honest(attachment.text or "").encode()
     try:
         return base64.b64decode(attachment.data or "", validate=True)
-    except binascii.Error as error:
+    except ValueError as error:  # of binascii, or of a text that is not ASCII
         raise BadRequest(f"the image {attachment.name!r}: `data` is no base64: {error}") from error
 
 
