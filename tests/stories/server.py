@@ -38,7 +38,9 @@ class Server:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         found = re.search(r"(http://\S+)/#token=(\S+)", line)
-        assert found, f"the server does not start: {line}{self.words()}"
+        if not found:
+            self.kill()
+            raise AssertionError(f"the server does not start: {line}{self.words()}")
         self.url, self.token = found.groups()
         return self
 

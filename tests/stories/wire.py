@@ -59,10 +59,10 @@ class Stream:
         self.closed_cleanly = False
         self._buffer = b""
         self._body = b""
-        self._chunked = False
         self._send(parts.netloc, method, path, headers, body)
         self.status, self.headers = self._head()
         self._chunked = self.headers.get("transfer-encoding") == "chunked"
+        self._left = int(self.headers.get("content-length", 0))
 
     def _send(self, host: str, method: str, path: str, headers: dict[str, str], body: bytes | None) -> None:
         lines = {"Host": host, **headers}
@@ -107,7 +107,7 @@ class Stream:
     def _more(self) -> bool:
         """Take the next chunk of the body; False at its end."""
         if not self._chunked:
-            return self._rest_of_connection()
+            return self._rest_of_length()
         while b"\r\n" not in self._buffer:
             self._fill()
         size, _, self._buffer = self._buffer.partition(b"\r\n")
@@ -119,13 +119,16 @@ class Stream:
         self.closed_cleanly = length == 0
         return length > 0
 
-    def _rest_of_connection(self) -> bool:
-        try:
-            self._fill()
-        except EOFError:
+    def _rest_of_length(self) -> bool:
+        """The same for a body whose length was declared."""
+        if self._left == 0:
             self.closed_cleanly = True
             return False
-        self._body, self._buffer = self._body + self._buffer, b""
+        if not self._buffer:
+            self._fill()
+        taken, self._buffer = self._buffer[: self._left], self._buffer[self._left :]
+        self._left -= len(taken)
+        self._body += taken
         return True
 
     def __iter__(self) -> Iterator[Frame]:
