@@ -158,7 +158,7 @@ CREATE TABLE turns (
     code TEXT, message TEXT, started_at TEXT NOT NULL, ended_at TEXT, usage TEXT, cost REAL, provider TEXT,
     model TEXT, idempotency_key TEXT, user_seq INTEGER NOT NULL, requested_model TEXT, request_id TEXT);
 CREATE UNIQUE INDEX turns_by_key ON turns (session_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
-CREATE INDEX turns_by_session ON turns (session_id, started_at);
+CREATE INDEX turns_by_session ON turns (session_id);
 CREATE UNIQUE INDEX one_running_turn ON turns (session_id) WHERE state = 'running';
 CREATE TABLE pending_states (
     id INTEGER PRIMARY KEY, turn_id TEXT NOT NULL, number INTEGER NOT NULL, text TEXT NOT NULL,
@@ -239,4 +239,4 @@ def _backup(connection: sqlite3.Connection, target: Path) -> None:
 
 
 def _apply(connection: sqlite3.Connection, number: int, script: str) -> None:
-    connection.executescript(f"BEGIN IMMEDIATE;\n{script}\nPRAGMA user_version = {number};\nCOMMIT;")
+    connection.executescript(f"BEGIN IMMEDIATE;\n{script};\nPRAGMA user_version = {number};\nCOMMIT;")

@@ -188,7 +188,7 @@ def last_user_message(database: peewee.SqliteDatabase, session_id: str) -> Recor
 def last_turn(database: peewee.SqliteDatabase, session_id: str) -> Row | None:
     """The session's newest turn, ended or not, or None."""
     query = Turns.select().where(Turns.session_id == session_id)
-    newest = query.order_by(Turns.started_at.desc(), peewee.SQL("rowid").desc()).limit(1)
+    newest = query.order_by(peewee.SQL("rowid").desc()).limit(1)
     return next(iter(newest.dicts().execute(database)), None)
 
 

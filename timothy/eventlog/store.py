@@ -216,7 +216,7 @@ class Writer:
         query = Turns.select(Turns.id, Turns.outcome, Turns.user_seq).where(
             Turns.session_id == order.session_id
         )
-        newest = query.order_by(Turns.started_at.desc(), peewee.SQL("rowid").desc()).limit(1)
+        newest = query.order_by(peewee.SQL("rowid").desc()).limit(1)
         last = next(iter(newest.tuples().execute(self._database)), (None, None, None))
         if last[0] != order.last_turn_id:
             return Refused("no_retryable_turn", "another turn came in between")
