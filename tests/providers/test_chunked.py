@@ -1,6 +1,7 @@
 """A chunked body comes out whole, in any split, and as soon as it is there."""
 
 import http.client
+import itertools
 import socket
 
 import pytest
@@ -24,7 +25,7 @@ def fed(parts: list[bytes]) -> tuple[bytes, bool]:
 def test_a_body_comes_out_whole_in_any_split(pieces: list[bytes], cuts: list[int]) -> None:
     body = coded(pieces)
     places = sorted({0, len(body), *(min(cut, len(body)) for cut in cuts)})
-    parts = [body[a:b] for a, b in zip(places, places[1:], strict=False)]
+    parts = [body[a:b] for a, b in itertools.pairwise(places)]
     assert fed(parts) == (b"".join(pieces), True)
 
 

@@ -3,6 +3,7 @@
 import functools
 import socket
 import ssl
+import struct
 import time
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
@@ -51,6 +52,11 @@ class _Tied:
         # A duplicate: TLS takes the socket itself over, and to shut the duplicate shuts the connection.
         self.handle = connection.dup()
         self.cancel.attach(self.handle)
+
+    def abort(self: Any) -> None:
+        """Let the coming close be heard at once, also by a provider that is blocked in a write."""
+        if self.handle is not None:
+            self.handle.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def untie(self: Any) -> None:
         """Take the socket back from the cancel handle."""

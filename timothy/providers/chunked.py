@@ -1,0 +1,73 @@
+"""Chunked bodies, read a buffer at a time: one call gives all the chunks that have come, not one of them.
+
+A model's tokens are a chunk each, and the standard library's reader costs several times what their JSON does.
+The coding is RFC 9112, section 7.1. What follows the last chunk is not read: no connection is used twice.
+"""
+
+import http.client
+
+LINE_BYTES = 4096
+
+
+class Chunks:
+    """Bytes of the coding in, in any split; the bytes of the body out. `ended` after the last chunk."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._left = 0
+        self._gap = 0
+        self._rest = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """The body's bytes in `data`. Raises http.client.IncompleteRead for what is no chunk."""
+        if self._rest:
+            data, self._rest = self._rest + data, b""
+        pieces, at = [data[: self._left]], self._left
+        self._left = max(0, at - len(data))
+        while at <= len(data) and not self.ended:
+            # the line end after a chunk's data belongs to the next size's line
+            end = data.find(b"\n", at + self._gap)
+            if end < 0:
+                self._keep(data[at:])
+                break
+            size = _size(data[at:end])
+            self.ended, self._gap = not size, 2
+            pieces.append(data[end + 1 : end + 1 + size])
+            at = end + 1 + size
+            self._left = max(0, at - len(data))
+        return b"".join(pieces)
+
+    def _keep(self, rest: bytes) -> None:
+        if len(rest) > LINE_BYTES:
+            raise http.client.IncompleteRead(b"")
+        self._rest = rest
+
+
+def _size(line: bytes) -> int:
+    try:
+        size = int(line.partition(b";")[0], 16)
+    except ValueError:
+        size = -1
+    if size < 0:
+        raise http.client.IncompleteRead(b"")
+    return size
+
+
+class Response(http.client.HTTPResponse):
+    """An answer whose `read1` gives what is there."""
+
+    _chunks: Chunks | None = None
+
+    def read1(self, n: int = -1, /) -> bytes:
+        """Up to `n` bytes of the body as soon as there are some; b"" at its end."""
+        if not self.chunked or self.fp is None or n <= 0:
+            return super().read1(n)
+        chunks = self._chunks = self._chunks or Chunks()
+        while not chunks.ended:
+            coded = self.fp.read1(n)
+            if not coded:
+                raise http.client.IncompleteRead(b"")
+            data = chunks.feed(coded)
+            if data:
+                return data
+        return b""
