@@ -26,7 +26,7 @@ from timothy.tools.process import Limits, Supervised, environment
 MISSING = "the extra `mcp` is not installed: pip install 'timothy[mcp]'"
 LIMITS = Limits(time_s=1e9, memory=8 << 30, file_bytes=1 << 40, kept_output=65_536, most_output=1 << 60)
 ANSWER_S = 5.0
-CLOSE_S = 3.0
+CLOSE_S = 1.5
 LONGEST_CALL_S = 3600.0
 LONGEST_DELAY_S = 60.0
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -118,8 +118,8 @@ class Supervised:
             "env": dict(environment() if env is None else env),
             "input": base64.b64encode(input).decode(),
         }
-        self._lifeline, theirs = socket.socketpair()
-        with theirs:
+        with ExitStack() as undo:
+            self._lifeline, theirs = map(undo.enter_context, socket.socketpair())
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", launcher.__file__],
                 stdin=theirs.fileno(),
@@ -127,6 +127,8 @@ class Supervised:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
+            undo.pop_all()
+        theirs.close()
 
     @property
     def running(self) -> bool:

@@ -60,6 +60,7 @@ class Run:
         self._head = bytearray()
         self._tail = bytearray()
         self._total = 0
+        self._status: int | None = None
         self._deadline = time.monotonic() + task["time_s"]
         self._news, told = os.pipe()
         os.set_blocking(told, False)
@@ -71,16 +72,15 @@ class Run:
         output, write_end = os.pipe()
         child = self._start(write_end)
         os.close(write_end)
-        status: int | None = None
         try:
             reason = self._follow(output, child)
         finally:
-            status = kill_all(child)
+            self._status = kill_all(child, self._status)
         if reason == "gone":
             return None
         return {
             "reason": reason,
-            "exit": os.waitstatus_to_exitcode(status) if status is not None else None,
+            "exit": None if self._status is None else os.waitstatus_to_exitcode(self._status),
             "output": base64.b64encode(bytes(self._head + self._tail)).decode(),
             "head": len(self._head),
             "total": self._total,
@@ -151,9 +151,15 @@ class Run:
                 sources.remove(output)  # closed: the command is over, or goes on in silence
             if self._total > self._task["most_output"]:
                 return "output"
-            if _ended(child):
+            if self._ended(child):
                 self._take_rest(output)
                 return "exit"
+
+    def _ended(self, child: int) -> bool:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            self._status = status
+        return bool(ended)
 
     def _take_rest(self, output: int) -> None:
         """What the command left in the pipe; not what others go on to write."""
@@ -183,14 +189,8 @@ def enter(root: str, folder: str) -> None:
     os.fchdir(here)
 
 
-def _ended(child: int) -> bool:
-    """Whether the command is over, leaving its status to be collected."""
-    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-
-def kill_all(child: int) -> int | None:
+def kill_all(child: int, status: int | None) -> int | None:
     """Kill the command and all that descends from it; the command's own status, where it is known."""
-    status: int | None = None
     deadline = time.monotonic() + KILL_S
     while time.monotonic() < deadline:
         for process in [*_descendants(), -child]:

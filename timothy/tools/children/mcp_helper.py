@@ -16,6 +16,7 @@ from typing import Any
 
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.types import CONNECTION_CLOSED
 
 CONNECT_S = 60.0
 LOOK_S = 60.0
@@ -103,10 +104,13 @@ class Server:
         try:
             result = await self._client.call_tool(tool, input)
         except MCPError as error:
-            died = (
-                f"; the server {name} died meanwhile, the call may have run" if self._ended.is_set() else ""
-            )
-            return {"error": f"{error}{died}"}
+            if error.code != CONNECTION_CLOSED:
+                return {"error": str(error)}
+            self._ended.set()
+            return {"error": f"the MCP server {name} died during the call, which may have run"}
+        except Exception as error:  # noqa: BLE001  the transport broke: named, and connected anew
+            self._ended.set()
+            return {"error": f"the MCP server {name} cannot be reached: {_words(error)}"}
         text = "\n".join(_shown(block.model_dump(mode="json", by_alias=True)) for block in result.content)
         if not text and result.structured_content is not None:
             text = json.dumps(result.structured_content, ensure_ascii=False)
