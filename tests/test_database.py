@@ -1,0 +1,151 @@
+"""The database itself keeps the log's promises, and its file outlives versions."""
+
+import sqlite3
+
+import peewee
+import pytest
+
+from timothy import database
+from timothy.database import EVIDENCE_KINDS, FILE_NAME, MIGRATIONS, migrate, open_database
+from timothy.errors import DatabaseTooNew
+
+COLUMNS = "session_id, seq, turn_id, kind, payload, created_at"
+ROW = f"INSERT INTO session_events ({COLUMNS}) VALUES (?,?,?,?,'{{}}','')"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / FILE_NAME
+
+
+@pytest.fixture
+def connection(path):
+    """A session with an ended turn `t` (seq 1, 2), by plain SQL: whoever writes, the file judges."""
+    migrate(path)
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("INSERT INTO sessions (id, created_at, updated_at) VALUES ('s', '', '')")
+    connection.execute(ROW, ("s", 1, "t", "user_message"))
+    connection.execute(ROW, ("s", 2, "t", "pending_state"))
+    yield connection
+    connection.close()
+
+
+def rows(connection):
+    return connection.execute("SELECT seq, kind FROM session_events ORDER BY seq").fetchall()
+
+
+@pytest.mark.parametrize("kind", [*EVIDENCE_KINDS, "tool_execution", "permission_resolved"])
+def test_nothing_follows_a_turns_evidence(connection, kind):
+    with pytest.raises(sqlite3.IntegrityError):
+        connection.execute(ROW, ("s", 3, "t", kind))
+    assert len(rows(connection)) == 2
+
+
+@pytest.mark.parametrize("first", EVIDENCE_KINDS)
+@pytest.mark.parametrize("second", EVIDENCE_KINDS)
+def test_a_turn_has_one_evidence_even_without_the_trigger(connection, first, second):
+    connection.execute("DROP TRIGGER nothing_follows_evidence")
+    connection.execute(ROW, ("s", 3, "u", first))
+    with pytest.raises(sqlite3.IntegrityError):
+        connection.execute(ROW, ("s", 4, "u", second))
+
+
+def test_rows_outside_a_turn_may_follow(connection):
+    connection.execute(ROW, ("s", 3, None, "title_set"))
+    connection.execute(ROW, ("s", 4, "u", "user_message"))
+    assert len(rows(connection)) == 4
+
+
+@pytest.mark.parametrize("change", ["kind = 'x'", "payload = 'x'", "seq = 9", "turn_id = NULL"])
+def test_a_row_never_changes(connection, change):
+    with pytest.raises(sqlite3.IntegrityError, match="never changes"):
+        connection.execute(f"UPDATE session_events SET {change} WHERE seq = 1")
+
+
+def test_a_row_goes_only_with_its_session(connection):
+    with pytest.raises(sqlite3.IntegrityError, match="only with its session"):
+        connection.execute("DELETE FROM session_events WHERE seq = 2")
+    connection.execute("DELETE FROM sessions WHERE id = 's'")
+    connection.execute("DELETE FROM session_events")
+    assert rows(connection) == []
+
+
+def test_a_seq_and_an_append_are_there_once(connection):
+    with pytest.raises(sqlite3.IntegrityError):
+        connection.execute(ROW, ("s", 2, "u", "user_message"))
+    once = ROW.replace("created_at)", "created_at, append_id)").replace("'')", "'','a')")
+    connection.execute(once, ("s", 3, "u", "user_message"))
+    with pytest.raises(sqlite3.IntegrityError):
+        connection.execute(once, ("s", 4, "u", "user_message"))
+
+
+def test_one_turn_runs_in_a_session(connection):
+    turn = "INSERT INTO turns (id, session_id, state, mode, started_at, user_seq) VALUES (?,'s',?,'new','',1)"
+    connection.execute(turn, ("t", "ended"))
+    connection.execute(turn, ("u", "running"))
+    with pytest.raises(sqlite3.IntegrityError):
+        connection.execute(turn, ("v", "running"))
+
+
+def test_a_new_file_gets_the_newest_version_and_no_backup(path):
+    assert migrate(path) == 0
+    assert migrate(path) == len(MIGRATIONS)
+    assert [file.name for file in path.parent.iterdir() if "before" in file.name] == []
+
+
+def test_a_file_of_a_newer_version_is_refused_and_left_alone(path):
+    migrate(path, (*MIGRATIONS, "CREATE TABLE later (id INTEGER)"))
+    before = path.read_bytes()
+    with pytest.raises(DatabaseTooNew, match=f"version {len(MIGRATIONS) + 1}"):
+        migrate(path)
+    assert path.read_bytes() == before
+
+
+def test_an_older_file_is_copied_first_and_then_brought_up(connection, path):
+    assert migrate(path, (*MIGRATIONS, "CREATE TABLE later (id INTEGER)")) == len(MIGRATIONS)
+    copy = sqlite3.connect(path.with_suffix(f".before-{len(MIGRATIONS) + 1}.db"))
+    assert copy.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+    assert rows(copy) == rows(connection)
+    copy.close()
+    assert connection.execute("SELECT COUNT(*) FROM later").fetchone() == (0,)
+    assert rows(connection) == [(1, "user_message"), (2, "pending_state")]
+
+
+def test_a_failed_migration_leaves_the_version_and_the_rows_as_they_were(connection, path):
+    broken = "CREATE TABLE half (id INTEGER); DROP TABLE sessions; INSERT INTO nowhere VALUES (1)"
+    with pytest.raises(sqlite3.OperationalError, match="nowhere"):
+        migrate(path, (*MIGRATIONS, broken))
+    assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+    assert connection.execute("SELECT COUNT(*) FROM sessions").fetchone() == (1,)
+    tables = connection.execute("SELECT name FROM sqlite_master WHERE name = 'half'").fetchall()
+    assert tables == []
+    assert migrate(path) == len(MIGRATIONS)
+
+
+def test_migrations_are_applied_one_by_one(path):
+    steps = (*MIGRATIONS, "CREATE TABLE second (id INTEGER)", "INSERT INTO nowhere VALUES (1)")
+    with pytest.raises(sqlite3.OperationalError):
+        migrate(path, steps)
+    assert migrate(path, steps[:-1]) == len(MIGRATIONS) + 1
+
+
+def test_a_writer_is_durable_and_a_reader_cannot_write(path):
+    migrate(path)
+    writer, reader = open_database(path), open_database(path, read_only=True)
+    assert writer.pragma("journal_mode") == "wal"
+    assert writer.pragma("synchronous") == 2
+    with pytest.raises(peewee.OperationalError, match="readonly"):
+        reader.execute_sql("DELETE FROM sessions")
+    writer.close()
+    reader.close()
+
+
+def test_a_lock_of_another_is_waited_for_not_longer_than_a_try_may_take(path, monkeypatch):
+    migrate(path)
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.05)
+    holder, writer = sqlite3.connect(path, isolation_level=None), open_database(path)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(peewee.OperationalError, match="locked"):
+        writer.execute_sql("DELETE FROM sessions")
+    holder.close()
+    writer.close()
