@@ -86,7 +86,7 @@ class Peer:
         self.bodies: list[Any] = []
         self.asked = threading.Event()
         self.left = threading.Event()
-        self.left_at = 0.0
+        self.over = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -116,6 +116,7 @@ class Peer:
                 self._read(client)
                 self.asked.set()
                 self._play(client, answer)
+            self.over.set()
 
     def _wrapped(self, connection: socket.socket) -> socket.socket:
         return self._tls.wrap_socket(connection, server_side=True) if self._tls else connection
@@ -155,5 +156,4 @@ class Peer:
             while client.recv(1024):
                 pass
         finally:
-            self.left_at = time.monotonic()
             self.left.set()

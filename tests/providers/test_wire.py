@@ -431,6 +431,7 @@ def test_a_cancel_ends_a_stream_that_never_pauses(peer: Start) -> None:
     next(events)
     got, seconds = cancelled_after(events, cancel, lambda: time.sleep(0.02))
     assert got["code"] == "stopped" and seconds < AT_ONCE_S
+    assert server.over.wait(AT_ONCE_S)  # although it was blocked in a write
 
 
 def test_an_iterator_that_is_closed_closes_the_connection(peer: Start) -> None:
@@ -505,3 +506,78 @@ def test_an_extra_field_goes_into_every_body(peer: Start) -> None:
     assert summed(made.stream(ASKED, Cancel()))["text"] == "a"
     assert server.bodies[0]["return_progress"] is True
     assert "Authorization: Bearer k" in server.heads[0]
+
+
+# --- proxies and passwords ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def proxied(monkeypatch: pytest.MonkeyPatch) -> Callable[[Peer], None]:
+    def use(server: Peer) -> None:
+        for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{server.port}")
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.setenv(name, "spared.example")
+
+    return use
+
+
+def test_the_environments_proxy_is_asked_for_the_whole_address(
+    peer: Start, proxied: Callable[[Peer], None]
+) -> None:
+    server = peer([OK + text_chunk("a") + DONE])
+    proxied(server)
+    assert summed(driver("openai", "http://model.example/v1").stream(ASKED, Cancel()))["text"] == "a"
+    assert server.heads[0].startswith("POST http://model.example/v1/chat/completions HTTP/1.1")
+    assert "Host: model.example" in server.heads[0]
+
+
+def test_this_machine_and_spared_names_are_asked_without_the_proxy(
+    peer: Start, proxied: Callable[[Peer], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy, server = peer(), peer([OK + text_chunk("a") + DONE])
+    proxied(proxy)
+    assert summed(asked(server))["text"] == "a"
+    monkeypatch.setattr(dial.socket, "getaddrinfo", lambda *_, **__: [])
+    assert (
+        last(driver("openai", "http://spared.example/v1").stream(ASKED, Cancel())).code
+        == "provider_unreachable"
+    )
+    assert not proxy.asked.is_set()
+
+
+def test_a_proxy_that_refuses_a_tunnel_is_told(proxied: Callable[[Any], None]) -> None:
+    class Refusing:
+        def __init__(self) -> None:
+            self.listener = socket.create_server(("127.0.0.1", 0))
+            self.port = self.listener.getsockname()[1]
+            self.line = b""
+            self.thread = threading.Thread(target=self.serve)
+            self.thread.start()
+
+        def serve(self) -> None:
+            with self.listener, self.listener.accept()[0] as client:
+                self.line = client.recv(1000).split(b"\r\n")[0]
+                client.sendall(b"HTTP/1.1 403 Forbidden\r\n\r\n")
+
+    proxy = Refusing()
+    proxied(proxy)
+    failure = last(driver("openai", "https://model.example/v1").stream(ASKED, Cancel()))
+    proxy.thread.join(5)
+    assert proxy.line.startswith(b"CONNECT model.example:443")
+    assert failure.code == "provider_unreachable" and "403" in failure.message
+
+
+def test_a_password_in_the_address_is_sent_and_never_told(peer: Start) -> None:
+    server = peer([b"HTTP/1.1 500 X\r\n\r\n"])
+    base = f"http://me:se%40cret@127.0.0.1:{server.port}"
+    failure = last(driver("ollama", base).stream(ASKED, Cancel()))
+    assert "Authorization: Basic bWU6c2VAY3JldA==" in server.heads[0]
+    assert "cret" not in failure.message
+
+
+def test_an_address_of_the_new_protocol_is_dialled() -> None:
+    if not socket.has_ipv6:
+        pytest.fail("no IPv6 in this Python")
+    failure = last(driver("openai", "http://[::1]:9/v1").stream(ASKED, Cancel()))
+    assert failure.code == "provider_unreachable" and "[::1]:9" in failure.message

@@ -47,6 +47,7 @@ class Answer:
         self._thinking = Thinking()
         self._calls = Calls()
         self._text = False
+        self._called = False
 
     def text(self, piece: str) -> None:
         """A piece of the answer."""
@@ -72,7 +73,7 @@ class Answer:
 
     def call(self, index: int | None, call_id: str | None, name: str | None, arguments: Any) -> None:
         """A piece of a tool call; see `Calls.piece`."""
-        self.alive = self.content = True
+        self.alive = self.content = self._called = True
         started = self._calls.piece(index, call_id, name, arguments)
         if started is not None:
             self.say(started)
@@ -108,7 +109,7 @@ class Answer:
         Raises EmptyOutput when there was no content, ProviderFailed when the reason is an error.
         """
         cut = _incomplete(reason)
-        self._sort(self._thinking.finish(cut=cut is not None or self._text))
+        self._sort(self._thinking.finish(cut=cut is not None or self._text or self._called))
         calls = self._calls.finish(cut=cut is not None)
         self._rest()
         yield from self.drain()

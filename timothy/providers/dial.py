@@ -21,7 +21,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 class _Tied:
     """A connection that hands its socket to a cancel handle before it connects."""
 
-    response_class = Response
+    response_class: Any = Response
     cancel: Cancel
     handle: socket.socket | None = None
 

@@ -1,8 +1,11 @@
 """What the drivers over HTTP share: one attempt, from the request to the terminal event."""
 
+import re
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar, cast
+from urllib.parse import unquote
 
 import msgspec
 
@@ -151,10 +154,19 @@ class HttpDriver:
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
             "User-Agent": f"timothy/{timothy.__version__}",
+            **_password(self.settings.base_url),
             **self.headers(),
         }
         label = "".join(letter for letter in request.request_id if "!" <= letter <= "~")[:200]
         return {**headers, "X-Request-Id": label} if label else headers
+
+
+def _password(base_url: str) -> dict[str, str]:
+    """The header for a `http://user:password@host` address, as a reverse proxy wants it."""
+    found = re.match(r"https?://([^/@:]+):?([^/@]*)@", base_url)
+    if found is None:
+        return {}
+    return {"Authorization": "Basic " + b64encode(":".join(map(unquote, found.groups())).encode()).decode()}
 
 
 class Recording:

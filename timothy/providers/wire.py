@@ -128,6 +128,8 @@ class Exchange:
         response, self._response = self._response, None
         self._socket = None
         if opened is not None:
+            if self._cancel.cancelled:
+                opened.abort()
             opened.untie()
             opened.close()
         if response is not None:
