@@ -284,6 +284,7 @@ function draw() {
   transcript.update(state);
   composer.running(state.isRunning, state.stopping);
   drawHead(state);
+  drawLinks();
   drawConnection();
   follower.keep();
 }
@@ -296,8 +297,16 @@ function drawHead(state) {
   const words = overview.isAway ? "offline" : !state.isRunning ? "" : waits ? "waiting for you" : state.stopping ? "stopping" : "running";
   setText(by("liveness"), words);
   by("liveness").dataset.state = words;
-  const from = open?.session?.from;
-  by("linked").replaceChildren(...(from ? [h("a", { href: `#/s/${from.session_id}`, text: "branched from" })] : []));
+}
+
+// A branch and where it came from name each other.
+function drawLinks() {
+  const { origin = null, branches = [] } = open?.session ?? {};
+  const link = (id, text) => h("a", { href: `#/s/${id}`, text });
+  const links = branches.map((branch) => link(branch.id, `branch: ${titleOf(branch)}`));
+  if (origin) links.unshift(link(origin.session_id, "the conversation this was branched from"));
+  const shown = [...by("linked").children].map((one) => one.href + one.textContent).join();
+  if (shown !== links.map((one) => one.href + one.textContent).join()) by("linked").replaceChildren(...links);
 }
 
 function drawConnection() {

@@ -8,7 +8,7 @@ const LARGEST_STORED_FILE = 200_000;
 const by = (id) => document.getElementById(id);
 
 export class Composer {
-  #slot = "new";
+  #slot = null; // whose draft is shown; none before the first `open`
   #draft = emptyDraft();
   #saving = null;
   #form = by("composer");
@@ -134,9 +134,10 @@ export class Composer {
 
   #save() {
     clearTimeout(this.#saving);
+    if (this.#slot === null) return undefined;
     this.#draft.text = this.#field.value;
     const isEmpty = !this.#draft.text && !this.#draft.files.length;
-    if (isEmpty) return localStorage.removeItem(place(this.#slot));
+    if (isEmpty) return void localStorage.removeItem(place(this.#slot));
     const files = this.#draft.files.filter((file) => file.text.length <= LARGEST_STORED_FILE);
     try {
       localStorage.setItem(place(this.#slot), JSON.stringify({ ...this.#draft, files }));
@@ -144,6 +145,7 @@ export class Composer {
       // the browser's store is full: the text is still in the field
       if (error.name !== "QuotaExceededError") throw error;
     }
+    return undefined;
   }
 
   #takeFiles() {

@@ -126,8 +126,9 @@ class OpenBlock {
   }
 
   async #render() {
-    // dashes below a line would make it a heading for a moment, until they turn out to be a list
-    const source = this.#source.replace(/\n[ \t]*[-=]+[ \t]*$/, "");
+    // dashes below a line would make it a heading for a moment, until they turn out to be a list; white space
+    // at the end would be lost, and the words after it would stick to those before
+    const source = this.#source.replace(/\n[ \t]*[-=]+[ \t]*$/, "").trimEnd();
     const began = performance.now();
     try {
       const { html } = await renderBlocks([source]);

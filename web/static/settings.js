@@ -168,7 +168,7 @@ function chart(rows) {
 async function tools() {
   const { tools: all = [], grants = [] } = await api.get("/v1/tools");
   const rows = all.map((tool) =>
-    h("li", {}, h("div", { class: "row" }, h("strong", { text: tool.name }), h("span", { class: "muted", text: tool.decision ?? "" })), h("p", { text: tool.description ?? "" })),
+    h("li", {}, h("div", { class: "row" }, h("strong", { text: tool.name }), h("span", { class: "muted", text: `${tool.danger} · ${tool.policy === "allow" ? "runs unasked" : tool.policy === "deny" ? "never runs" : "asks first"}` })), h("p", { text: tool.description.split("\n")[0] })),
   );
   const allowed = grants.map((grant) => {
     const item = h("li", {}, h("span", { text: `${grant.tool} ${grant.subject ?? ""}` }));
