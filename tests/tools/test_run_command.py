@@ -18,8 +18,10 @@ from timothy.tools.base import Context, Tool, ToolError
 @pytest.fixture
 def sandboxed() -> None:
     """Only where the system has a sandbox."""
+    if shutil.which("bwrap") is None:
+        missing("bubblewrap is not installed")
     if not sandbox.available():
-        missing("bubblewrap is not installed, or not allowed to work here")
+        pytest.skip("bubblewrap is installed, and this system does not allow it to work")
 
 
 @pytest.fixture
@@ -152,3 +154,9 @@ def test_a_grant_covers_the_first_words_of_a_plain_command_only(
     input: dict[str, str], subject: str, tools: dict[str, Tool]
 ) -> None:
     assert tools["run_command"].subject(input) == subject
+
+
+def test_a_command_s_violent_end_is_named(bare: None, context: Context, tools: dict[str, Tool]) -> None:
+    assert run(tools["run_command"], context, "kill -9 $$").startswith("[killed by signal 9]")
+    said = run(tools["run_command"], context, "yes")
+    assert "bytes ..." in said and "[killed: it printed more than 67108864 bytes]" in said
