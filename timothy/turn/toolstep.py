@@ -164,6 +164,7 @@ def _resolution(state: CallState) -> PermissionResolved:
 def _start(state: CallState) -> Effect:
     call = state.call
     if not state.effectful:
+        state.started = True
         return StartTool(call)
     start = ToolStart(call.call_id, call.name, call.input)
     return Save(tool_start=start, acknowledge=f"start {call.call_id}")
