@@ -1,0 +1,107 @@
+"""The doctor finds every broken promise by name, and nothing in a sound log."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.upkeep.conftest import SESSION, TURN, begin, write
+from timothy.cli import main
+from timothy.database import FILE_NAME
+from timothy.upkeep.doctor import CHECKS, Finding, NoDatabase, examine
+
+OTHER = "33333333-3333-4333-8333-333333333333"
+
+COLUMNS = "session_events (session_id, seq, turn_id, kind, payload, created_at)"
+# How somebody could break each promise, past the triggers that guard it.
+BREAKS = {
+    "seq_gapless": f"DELETE FROM session_events WHERE session_id = '{SESSION}' AND seq = 1",
+    "session_of_event": "DELETE FROM sessions",
+    "evidence_once": f"DELETE FROM session_events WHERE turn_id = '{TURN}' AND kind = 'assistant_turn'",
+    "evidence_of_running_turn": f"UPDATE turns SET state = 'running' WHERE id = '{TURN}'",
+    "evidence_last": f"""INSERT INTO {COLUMNS}
+        SELECT session_id, 9, turn_id, 'failover', '{{}}', '' FROM session_events WHERE turn_id = '{TURN}'
+        AND kind = 'assistant_turn'""",
+    "turn_of_event": f"UPDATE session_events SET turn_id = '{OTHER}' WHERE kind = 'tool_execution'",
+    "turn_in_its_session": f"UPDATE turns SET session_id = '{OTHER}'",
+    "no_interleaving": f"UPDATE session_events SET turn_id = '{OTHER}' WHERE kind = 'tool_execution'",
+    "outcome_known": "UPDATE turns SET outcome = NULL",
+    "outcome_fits_evidence": "UPDATE turns SET outcome = 'stopped'",
+    "message_of_turn": "UPDATE turns SET user_seq = 1",
+    "checkpoints_end": f"""INSERT INTO pending_states (turn_id, number, text, reasoning, saved_at)
+        VALUES ('{TURN}', 1, 'x', '', '')""",
+    "tools_end": f"""INSERT INTO tool_starts (turn_id, call_id, name, input)
+        VALUES ('{TURN}', 'c1', 'calculate', '{{}}')""",
+    "tool_execution_once": f"""INSERT INTO {COLUMNS}
+        SELECT session_id, 9, '{TURN}', kind, payload, '' FROM session_events
+        WHERE kind = 'tool_execution'""",
+    "permission_resolved": f"""INSERT INTO {COLUMNS}
+        VALUES ('{SESSION}', 9, '{TURN}', 'permission_request', '{{"id": "p"}}', '')""",
+    "ledger_of_turn": f"""INSERT INTO attempts
+        (session_id, turn_id, provider, model, status, started_at, append_id)
+        VALUES ('{SESSION}', '{OTHER}', 'p', 'm', 'ok', '', 'a')""",
+    "ledger_of_answer": "UPDATE turns SET request_id = 'r'",
+    "payload_is_json": "UPDATE session_events SET payload = '{' WHERE kind = 'user_message'",
+}
+
+
+def vandalise(home: Path, statement: str) -> None:
+    connection = sqlite3.connect(home / FILE_NAME, isolation_level=None)
+    for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        connection.execute(f"DROP TRIGGER {trigger}")
+    assert connection.execute(statement).rowcount
+    connection.close()
+
+
+def test_a_sound_log_has_no_findings(home: Path) -> None:
+    assert examine(home) == []
+
+
+def test_every_promise_can_be_broken_here() -> None:
+    assert set(BREAKS) == set(CHECKS)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_broken_promise_is_named_with_its_row(home: Path, check: str) -> None:
+    vandalise(home, BREAKS[check])
+    found = [finding for finding in examine(home) if finding.check == check]
+    assert found
+    assert all(finding.level == "broken" and finding.row and finding.message for finding in found)
+
+
+def test_an_unfinished_turn_is_a_notice_and_no_breach(home: Path) -> None:
+    write(home, begin(OTHER))
+    message = "it runs now, or the next start will end it as interrupted"
+    assert examine(home) == [Finding("unfinished", "notice", f"turn {OTHER}", message)]
+
+
+def test_a_damaged_file_is_named(home: Path) -> None:
+    path = home / FILE_NAME
+    size = path.stat().st_size
+    with open(path, "r+b") as file:
+        file.seek(size // 2)
+        file.write(b"\xff" * (size // 4))
+    assert any(finding.level == "broken" for finding in examine(home))
+
+
+def test_no_database_is_not_a_healthy_one(tmp_path: Path) -> None:
+    with pytest.raises(NoDatabase, match=str(tmp_path)):
+        examine(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("statement", "status"), [("", 0), (BREAKS["outcome_known"], 1)], ids=["healthy", "broken"]
+)
+def test_the_exit_status_tells_how_it_is(home: Path, statement: str, status: int) -> None:
+    if statement:
+        vandalise(home, statement)
+    ran = CliRunner().invoke(main, ["doctor", "--home", str(home), "--json"])
+    assert ran.exit_code == status
+    assert json.loads(ran.stdout)["healthy"] == (status == 0)
+
+
+def test_nothing_to_check_is_status_2(tmp_path: Path) -> None:
+    ran = CliRunner().invoke(main, ["doctor", "--home", str(tmp_path)])
+    assert (ran.exit_code, "no database" in ran.stderr) == (2, True)

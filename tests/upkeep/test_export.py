@@ -1,0 +1,81 @@
+"""A session goes out as words or as rows, and comes in again as it was."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.upkeep.conftest import SESSION
+from timothy.cli import main
+from timothy.database import FILE_NAME, open_database
+from timothy.errors import BadRequest
+from timothy.eventlog import queries
+from timothy.upkeep.doctor import examine
+from timothy.upkeep.export import parse
+
+
+def run(*arguments: object) -> str:
+    ran = CliRunner().invoke(main, list(map(str, arguments)))
+    assert ran.exit_code == 0, ran.output
+    return ran.stdout
+
+
+def test_markdown_is_the_conversation_as_a_person_reads_it(home: Path) -> None:
+    words = run("export", SESSION, "--home", home)
+    assert words.startswith("# sums\n")
+    assert "## You\n\ntwo and two?" in words
+    assert "**calculate** (ok)\n\n````\n```\n4\n````" in words
+    assert words.endswith("## Assistant\n\n**4**\n")
+
+
+def test_what_was_exported_comes_in_as_a_new_session_with_the_same_log(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "session.jsonl"
+    run("export", SESSION, "--format", "jsonl", "--output", file, "--home", home)
+    new_id = run("import", file, "--home", home).split()[-1]
+    database = open_database(home / FILE_NAME, read_only=True)
+    old, new = (queries.events(database, session_id, 0, 500) for session_id in (SESSION, new_id))
+    assert [(r.seq, r.kind, r.payload) for r in new] == [(r.seq, r.kind, r.payload) for r in old]
+    assert {r.turn_id for r in new}.isdisjoint(r.turn_id for r in old if r.turn_id)
+    row = queries.session(database, new_id)
+    database.close()
+    assert row is not None and row["title"] == "sums"
+    assert examine(home) == []
+
+
+HEADER = '{"timothy_export": 1, "session": {"title": null}}'
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([], "nothing in it"),
+        ([HEADER], "nothing in it"),
+        (["{"], "line 1 is no JSON object"),
+        (['{"timothy_export": 99, "session": {}}'], "line 1 is not the header"),
+        ([HEADER, "[]"], "line 2 is no JSON object"),
+        ([HEADER, '{"kind": "user_message"}'], "line 2 is no row of a log"),
+    ],
+)
+def test_a_file_that_is_no_export_is_refused_with_its_line(lines: list[str], words: str) -> None:
+    with pytest.raises(BadRequest, match=words):
+        parse(lines)
+
+
+def test_a_session_that_is_not_there_is_named(home: Path) -> None:
+    ran = CliRunner().invoke(main, ["export", "nobody", "--home", str(home)])
+    assert (ran.exit_code, "no session nobody" in ran.stderr) == (1, True)
+
+
+def test_an_export_is_one_json_object_a_line(home: Path) -> None:
+    rows = [
+        json.loads(line) for line in run("export", SESSION, "--format", "jsonl", "--home", home).splitlines()
+    ]
+    assert [row.get("kind") for row in rows] == [
+        None,
+        "session_started",
+        "title_set",
+        "user_message",
+        "tool_execution",
+        "assistant_turn",
+    ]
