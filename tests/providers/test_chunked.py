@@ -73,3 +73,15 @@ def test_a_body_that_breaks_off_is_no_end() -> None:
             assert answer.read1(65536) == b"ab"
             with pytest.raises(http.client.IncompleteRead):
                 answer.read1(65536)
+
+
+def test_a_body_of_a_known_length_that_breaks_off_is_no_end() -> None:
+    ours, theirs = socket.socketpair()
+    with ours:
+        theirs.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
+        theirs.close()
+        with Response(ours) as answer:
+            answer.begin()
+            assert answer.read1(65536) == b"ab"
+            with pytest.raises(http.client.IncompleteRead):
+                answer.read1(65536)

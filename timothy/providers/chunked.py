@@ -6,6 +6,8 @@ The coding is RFC 9112, section 7.1. What follows the last chunk is not read: no
 
 import http.client
 
+import urllib3
+
 LINE_BYTES = 4096
 
 
@@ -59,9 +61,12 @@ class Response(http.client.HTTPResponse):
     _chunks: Chunks | None = None
 
     def read1(self, n: int = -1, /) -> bytes:
-        """Up to `n` bytes of the body as soon as there are some; b"" at its end."""
+        """Up to `n` bytes of the body as soon as there are some; b"" at its end.
+
+        Raises http.client.IncompleteRead when the body breaks off.
+        """
         if not self.chunked or self.fp is None or n <= 0:
-            return super().read1(n)
+            return self._unchunked(n)
         chunks = self._chunks = self._chunks or Chunks()
         while not chunks.ended:
             coded = self.fp.read1(n)
@@ -71,3 +76,23 @@ class Response(http.client.HTTPResponse):
             if data:
                 return data
         return b""
+
+    def _unchunked(self, n: int) -> bytes:
+        data = super().read1(n)
+        if not data and self.length:
+            raise http.client.IncompleteRead(b"", self.length)
+        return data
+
+
+def answer(connection: http.client.HTTPConnection) -> http.client.HTTPResponse | urllib3.HTTPResponse:
+    """The answer on `connection`, its status and headers read. Only a packed body needs urllib3's reader."""
+    response = http.client.HTTPConnection.getresponse(connection)
+    if response.getheader("Content-Encoding", "identity") == "identity":
+        return response
+    return urllib3.HTTPResponse(
+        body=response,
+        headers=urllib3.HTTPHeaderDict(response.headers.items()),
+        status=response.status,
+        preload_content=False,
+        original_response=response,
+    )

@@ -21,6 +21,7 @@ from timothy.errors import (
     StreamCut,
     TimothyError,
 )
+from timothy.providers.chunked import answer
 from timothy.providers.dial import Connection, connection
 from timothy.providers.failures import refused, words
 from timothy.providers.pace import Pace
@@ -88,9 +89,8 @@ class Exchange:
         """Read the headers. Raises the provider's refusal when the status is no success."""
         assert self._connection is not None
         self._rearm()
-        self._connection.timeout = self._remaining()  # getresponse() would go back to the time for connecting
         try:
-            self._response = self._connection.getresponse()
+            self._response = answer(self._connection)
         except FOREIGN as error:
             raise self._named(error, self._unanswered) from error
         if not 200 <= self._response.status < 300:
