@@ -193,7 +193,7 @@ class TurnActor(BaseActor):
                 )
                 self._feed(inputs.Judged(verdicts, faults))
             case effects.RemindCheckpoint():
-                self._parts.clock.tell(self._reminder(self._parts.checkpoint_s, CheckpointDue()))
+                self._parts.clock.tell(Remind(self._checkpoint_at(), self.actor_ref, CheckpointDue()))
             case effects.Park():
                 self._park(effect)
             case effects.Unpark(id=permission_id):
@@ -206,6 +206,12 @@ class TurnActor(BaseActor):
                 self._finish(effect)
             case _:
                 raise TypeError(f"a turn cannot perform {effect!r}")
+
+    def _checkpoint_at(self) -> float:
+        """A little before the interval is over, at the same moment as other turns: one commit for all."""
+        interval = self._parts.checkpoint_s
+        apart = interval / 4
+        return (time.monotonic() + interval) // apart * apart
 
     def _save(self, save: effects.Save) -> None:
         self._saves += 1
