@@ -93,3 +93,10 @@ def _check(server: Server) -> None:
 def server(shared_servers: Start, provider: FakeProvider) -> Server:
     """One server for all stories: one entry, whose model `fake` does as ordered by `provider.behave`."""
     return shared_servers(TIMERS + entry(provider))
+
+
+@pytest.fixture(scope="session")
+def hasty(shared_servers: Start, provider: FakeProvider) -> Server:
+    """The same with a ceiling of 0.6 s and a permission park of 0.3 s."""
+    timers = "[turn]\nceiling_s = 0.6\npermission_s = 0.3\ncheckpoint_s = 0.05\n"
+    return shared_servers(timers + entry(provider))
