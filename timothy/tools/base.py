@@ -2,14 +2,10 @@
 
 import importlib
 import pkgutil
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
-import jsonschema
 import msgspec
-import referencing
-import referencing.exceptions
 
 import timothy.tools
 from timothy.cancel import Cancel
@@ -90,21 +86,10 @@ def workspace(config: Config, home: Path) -> Path:
 
 def check(tool: Tool, input: Any) -> str | None:
     """What is wrong with the arguments, in words for the model; None when they fit the tool's schema."""
-    try:
-        errors = sorted(_validator(tool).iter_errors(input), key=lambda error: str(error.json_path))
-    except referencing.exceptions.Unresolvable as error:
-        return f"{tool.name} cannot be called: its schema points elsewhere ({error})"
-    if not errors:
-        return None
-    lines = [
-        f"{error.json_path.replace('$', 'arguments', 1)}: {_short(error.message)}" for error in errors[:5]
-    ]
-    return f"The arguments of {tool.name} do not fit its schema. " + "; ".join(lines)
+    # here, not above: the children of tools import this module too, and start sooner without jsonschema
+    from timothy.tools.arguments import misfit
 
-
-def _short(text: str) -> str:
-    """A long message without its middle, which repeats the value: what was wrong stands at its end."""
-    return text if len(text) <= 300 else f"{text[:100]} ... {text[-180:]}"
+    return misfit(tool.name, tool.schema, input)
 
 
 def reads_only(tool: Tool) -> bool:
@@ -126,13 +111,3 @@ def for_model(result: str, limit: int = 32_000) -> str:
 def preview(result: str, limit: int = 2_000) -> tuple[str, bool]:
     """The first `limit` characters of `result` for the wire, and whether that is not all."""
     return result[:limit], len(result) > limit
-
-
-@lru_cache(maxsize=256)
-def _validator_of(schema: bytes) -> jsonschema.Draft202012Validator:
-    # an empty registry: a `$ref` to somewhere else is an error, never a request
-    return jsonschema.Draft202012Validator(msgspec.json.decode(schema), registry=referencing.Registry())
-
-
-def _validator(tool: Tool) -> jsonschema.Draft202012Validator:
-    return _validator_of(msgspec.json.encode(tool.schema))

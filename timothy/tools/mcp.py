@@ -13,13 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import msgspec
 
 import timothy
 from timothy.cancel import Cancel
 from timothy.config import McpServer
 from timothy.text import to_json
+from timothy.tools.arguments import usable
 from timothy.tools.base import Context, Danger, Tool, ToolError
 from timothy.tools.process import Limits, Supervised, environment
 
@@ -84,7 +84,7 @@ class Servers:
             settings = next(entry for entry in self._settings if entry.name == server.name)
             for listed in server.listed if server.state == "ready" else ():
                 name = f"{server.name}.{listed.name}"
-                if _NAME.fullmatch(name) and _usable(listed.schema):
+                if _NAME.fullmatch(name) and usable(listed.schema):
                     found[name] = McpTool(self, settings, listed)
         return found
 
@@ -219,12 +219,3 @@ class McpTool:
         if "error" in answer:
             raise ToolError(answer["error"])
         return str(answer["text"])
-
-
-def _usable(schema: dict[str, Any]) -> bool:
-    """A schema that says no sense would fail every call: such a tool is left out."""
-    try:
-        jsonschema.Draft202012Validator.check_schema(schema)
-    except jsonschema.SchemaError:
-        return False
-    return schema.get("type") == "object"

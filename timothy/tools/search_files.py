@@ -3,6 +3,7 @@
 from typing import Any
 
 from timothy.cancel import Cancel
+from timothy.tools import files
 from timothy.tools.base import Context, Danger
 from timothy.tools.process import Limits, ask_child
 
@@ -45,6 +46,8 @@ class SearchFiles:
         return f"Looks for {input['text'][:200]!r} in the text files of {where}, which changes nothing."
 
     def run(self, input: dict[str, Any], context: Context, cancel: Cancel) -> str:
+        with files.folder(context.workspace, input.get("folder", "")):  # refused here, without a process
+            pass
         request = {"pattern": False, "exact_case": False, "folder": "", "names": "", **input}
         request |= {"root": str(context.workspace), "most": MAX_MATCHES}
         found = ask_child("search", request, cancel, LIMITS)
