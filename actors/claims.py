@@ -24,6 +24,7 @@ class Claim:
     end_early: EndNow | None = None
     finished: TurnFinished | None = None
     waiting_stops: list[Target] = field(default_factory=list)
+    repeats: list[Target] = field(default_factory=list)
 
 
 class Claims:

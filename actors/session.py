@@ -112,7 +112,9 @@ class SessionActor(BaseActor):
     def _send(self, send: Send) -> None:
         crash_point("before_claim")
         claim = self._claim
-        if claim is not None or self._session_id in self._parts.claims.exclusive:
+        if claim is not None and not claim.begun and _repeats(send, claim.send):
+            claim.repeats.append(send.answer_to)  # its turn is on its way: no 409 from itself
+        elif claim is not None or self._session_id in self._parts.claims.exclusive:
             deliver(send.answer_to, Busy(claim.replay.turn_id if claim else None))
         elif not self._parts.accepting():
             deliver(send.answer_to, NotBegun(ServerShutdown.code, "the server is shutting down"))
@@ -144,7 +146,8 @@ class SessionActor(BaseActor):
         if isinstance(verdict, Refused):
             self._release(claim)
             code = "storage_unavailable" if verdict.code == "append_refused" else verdict.code
-            deliver(claim.send.answer_to, NotBegun(code, verdict.message, verdict.turn_id))
+            for waiting in (claim.send.answer_to, *claim.repeats):
+                deliver(waiting, NotBegun(code, verdict.message, verdict.turn_id))
             return
         claim.begun = True
         claim.user_seq = verdict.seq
@@ -154,6 +157,8 @@ class SessionActor(BaseActor):
         logger.info("%s begins", _label(claim))
         claim.turn = self._parts.start_turn(claim)
         deliver(claim.send.answer_to, Accepted(claim.replay.turn_id, claim.replay))
+        for waiting in claim.repeats:
+            deliver(waiting, Busy(claim.replay.turn_id))
 
     def _stop_turn(self, stop: Stop) -> None:
         claim = self._claim
@@ -280,6 +285,12 @@ class SessionActor(BaseActor):
     def _rest_if_idle(self) -> None:
         if self._claim is None and self._session_id not in self._parts.claims.exclusive:
             deliver(self._parts.sessions, Idle(self._session_id, self._handled))
+
+
+def _repeats(send: Send, first: Send) -> bool:
+    """True when both carry the same Idempotency-Key."""
+    key = send.order.idempotency_key
+    return key is not None and key == first.order.idempotency_key
 
 
 def shorten(text: str) -> str:
