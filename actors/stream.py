@@ -21,6 +21,7 @@ from timothy.gateway.base import Gateway
 from timothy.stream import TERMINAL
 
 YIELD_S = 0.004
+BREATH_S = 1e-6  # not 0: under gevent that runs what is ready, but looks at no timer
 CONTENT = (TextDelta, ReasoningDelta, ToolCallStarted, ToolCall)
 
 
@@ -114,7 +115,7 @@ class StreamWorker(BaseActor):
             if now - before > YIELD_S / 4:
                 worked_since = now  # the read waited, so others had their turn
             elif now - worked_since > YIELD_S:
-                time.sleep(0)
+                time.sleep(BREATH_S)
                 worked_since = now = time.monotonic()
             before = now
             if may_shorten:

@@ -261,6 +261,7 @@ def _check(config: Config, where: str) -> None:
             raise ConfigError(
                 f"{where}: key notify.{key}: must start with http:// or https://, is {address!r}"
             )
+    _check_mcp(config, where)
     names = [entry.name for entry in config.providers]
     for entry in config.providers:
         _check_provider(entry, where, names)
@@ -273,6 +274,16 @@ def _positive(config: Config, where: str) -> None:
             value = getattr(section, key)
             if isinstance(value, (int, float)) and not 0 < value < 1e9:
                 raise ConfigError(f"{where}: key {name}.{key}: {value:g} is out of range; allowed: above 0")
+
+
+def _check_mcp(config: Config, where: str) -> None:
+    names = [server.name for server in config.mcp]
+    for server in config.mcp:
+        key = f"{where}: key mcp (entry {server.name!r})"
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,40}", server.name) or names.count(server.name) > 1:
+            raise ConfigError(f"{key}: every entry needs a name of its own, of letters, digits, _ and -")
+        if bool(server.command) == bool(server.url):
+            raise ConfigError(f"{key}: give either command (with args) or url, and not both")
 
 
 def _check_provider(entry: ProviderSettings, where: str, names: list[str]) -> None:
