@@ -28,6 +28,7 @@ from timothy.providers import ndjson
 from timothy.providers.answer import Answer
 from timothy.providers.failures import words
 from timothy.providers.honest import lenient_json
+from timothy.providers.names import WireNames
 from timothy.providers.wire import Exchange, Source
 from timothy.stream import terminated
 
@@ -108,7 +109,8 @@ class HttpDriver:
 
     def stream(self, request: ModelRequest, cancel: Cancel) -> Iterator[Event]:
         """One attempt; see timothy.providers.base."""
-        return terminated(self._attempt(request, cancel), cut=StreamCut)
+        names = WireNames(request)
+        return names.events(terminated(self._attempt(names.request, cancel), cut=StreamCut))
 
     def parse(self, reads: Iterable[bytes]) -> Iterator[Event]:
         """The events of a body that was recorded, in the pieces in which it was read."""
