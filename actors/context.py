@@ -33,7 +33,7 @@ class ContextReader:
     def read(self, claim: Claim, cancel: Cancel, show: Show, tell: Tell) -> ContextRead:
         """The context for the claim's turn, compacted first if it would not fit the model's window."""
         records = self._records(claim)
-        messages = _messages(records, claim)
+        messages = self._messages(records, claim)
         window = self._window(claim.send.order.model)
         if window is not None and compaction.overfull(messages, window):
             records = self._compact(records, claim, window, cancel, show, tell)
@@ -49,7 +49,7 @@ class ContextReader:
 
     def _records(self, claim: Claim) -> list[Record]:
         records: list[Record] = self._read(queries.context_records, claim.replay.session_id)
-        return records
+        return [attachments.filled(self._home, record) for record in records]
 
     def _result(self, records: list[Record], claim: Claim) -> ContextRead:
         session_id = claim.replay.session_id
@@ -58,8 +58,12 @@ class ContextReader:
         )
         session = self._read(queries.session, session_id)
         tools_off = frozenset(session["tools_off"]) if session else frozenset()
-        filled = [attachments.filled(self._home, record) for record in records]
-        return ContextRead(tuple(_messages(filled, claim)), grants, tools_off)
+        return ContextRead(tuple(self._messages(records, claim)), grants, tools_off)
+
+    def _messages(self, records: list[Record], claim: Claim) -> list[Message]:
+        mode = claim.send.order.mode
+        goes_on = self._read(queries.continuations, claim.replay.session_id) if mode == "continue" else ()
+        return context(records, claim.user_seq, mode, goes_on)
 
     def _window(self, model: str | None) -> int | None:
         """The window of the model that is asked first, where it is known."""
@@ -107,7 +111,3 @@ class ContextReader:
                     show(Status("compacting_failed", f"{code}: {message}"))
                     return ""
         return "".join(text).strip()
-
-
-def _messages(records: list[Record], claim: Claim) -> list[Message]:
-    return context(records, claim.user_seq, claim.send.order.mode)

@@ -1,6 +1,6 @@
 """The log as the model reads it: what a new request carries of all that was said and done."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 
 from timothy.conversation import Call, Image, Message
@@ -25,19 +25,25 @@ _WHY = {
 }
 
 
-def context(records: Sequence[Record], user_seq: int, mode: Mode = "new") -> list[Message]:
+def context(
+    records: Sequence[Record],
+    user_seq: int,
+    mode: Mode = "new",
+    continuations: Collection[str] = (),
+) -> list[Message]:
     """The messages for a turn that answers the user message at `user_seq`, oldest first.
 
     A new turn sees everything before it, every partial marked with why it was cut. `again` leaves out the
     partials of earlier turns on the same message, but not the tools that they ran. `continue` ends with
-    the last partial as it stands, so that the model can go on.
+    the last answer as far as it came, so that the model can go on: the text of a turn in `continuations` is
+    the rest of the one before it, any other's is a fresh start.
     """
     records = _after_compaction(records)
     before = [record for record in records if record.seq < user_seq]
     same = [record for record in records if record.seq >= user_seq]
     messages = [message for record in _grouped(before) for message in _messages(record)]
     if mode == "continue":
-        return messages + _continued(same)
+        return messages + _continued(same, continuations)
     return messages + [m for group in _grouped(_without_answers(same)) for m in _messages(group)]
 
 
@@ -58,11 +64,13 @@ def _without_answers(records: Iterable[Record]) -> list[Record]:
     return [record for record in records if record.kind in ("user_message", "tool_execution")]
 
 
-def _continued(same: list[Record]) -> list[Message]:
+def _continued(same: list[Record], continuations: Collection[str]) -> list[Message]:
     """The message, the tools, and last the newest partial without any mark."""
     messages = [m for group in _grouped(_without_answers(same)) for m in _messages(group)]
-    partials = [r.payload["text"] for r in same if r.kind in ("pending_state", "assistant_turn")]
-    text = "".join(partials)
+    text = ""
+    for record in same:
+        if record.kind in ("pending_state", "assistant_turn"):
+            text = (text if record.turn_id in continuations else "") + record.payload["text"]
     return [*messages, Message("assistant", text)] if text else messages
 
 

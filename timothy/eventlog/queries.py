@@ -203,6 +203,13 @@ def context_records(database: peewee.SqliteDatabase, session_id: str) -> list[Re
     return [record(row) for row in query.dicts().execute(database)]
 
 
+def continuations(database: peewee.SqliteDatabase, session_id: str) -> list[str]:
+    """The turns that went on with an earlier one's partial answer."""
+    turns: Any = Turns
+    query = turns.select(turns.id).where((turns.session_id == session_id) & (turns.mode == "continue"))
+    return [row[0] for row in query.tuples().execute(database)]
+
+
 def grants(database: peewee.SqliteDatabase, session_id: str | None = None) -> list[Row]:
     """What a person allowed "for this session" and holds now, in one session or in all."""
     valid = Grants.expires_at > stamp()

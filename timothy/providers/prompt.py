@@ -29,8 +29,10 @@ def prepared(request: ModelRequest, settings: ProviderSettings) -> list[Message]
 
 
 def noted(request: ModelRequest) -> ModelRequest:
-    """The request with the partial answer at its end as a note in a user message."""
+    """The request with the partial answer at its end, where there is one, as a note in a user message."""
     *earlier, partial = request.messages
+    if partial.role != "assistant":
+        return msgspec.structs.replace(request, continues=False)
     note = Message(
         "user",
         "Your last answer was cut off. It began:\n\n"
