@@ -6,6 +6,7 @@ import uuid
 from typing import Any, TypeVar
 
 from flask import request
+from werkzeug.exceptions import RequestEntityTooLarge
 
 from timothy.errors import BadRequest, NotFound
 from timothy.text import honest
@@ -17,8 +18,10 @@ _NAMES = {str: "a string", int: "a whole number", bool: "true or false", dict: "
 
 
 def json_body() -> dict[str, Any]:
-    """The body's JSON object; no body at all is an empty one. Raises BadRequest."""
+    """The body's JSON object; no body at all is an empty one. Raises BadRequest, RequestEntityTooLarge."""
     data = request.get_data()
+    if request.content_length is None and len(data) >= (request.max_content_length or len(data) + 1):
+        raise RequestEntityTooLarge  # what comes in chunks is read up to the limit, without a word
     if not data.strip():
         return {}
     try:
@@ -62,7 +65,7 @@ def number(name: str, default: int, least: int, most: int) -> int:
     text = request.args.get(name)
     if text is None:
         return default
-    if not re.fullmatch(r"-?\d{1,18}", text) or not least <= int(text) <= most:
+    if not re.fullmatch(r"-?[0-9]{1,18}", text) or not least <= int(text) <= most:
         raise BadRequest(f"`{name}` must be a whole number from {least} to {most}, is {text[:80]!r}")
     return int(text)
 

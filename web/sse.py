@@ -33,7 +33,7 @@ HEADERS = {
 }
 # How the servers that may run this hand over the client's socket.
 _SOCKETS = ("timothy.socket", "werkzeug.socket")
-_CURSOR = re.compile(r"(?:([0-9A-Za-z-]{1,64}):)?(\d{1,15})")
+_CURSOR = re.compile(r"(?:([0-9A-Za-z-]{1,64}):)?([0-9]{1,1000})")
 
 
 def follow(system: System, replay: Replay, cursor: int, *, replayed: bool = False) -> Response:
