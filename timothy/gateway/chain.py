@@ -96,7 +96,7 @@ class Chain:
     def _verdict(self, order: list[ProviderSettings]) -> Error:
         """What all the failures together are called."""
         if all(failed.error.code == EmptyOutput.code for failed in self._failed):
-            return failure(EmptyResponse(f"{_names(order)} {self._failed[-1].error.message}"))
+            return failure(EmptyResponse(f"{_names(order)}: {self._failed[-1].error.message}"))
         if len(order) == 1:
             return self._failed[-1].error
         last = {failed.entry.name: failed.error for failed in self._failed}
