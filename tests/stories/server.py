@@ -44,9 +44,10 @@ class Server:
         self.url, self.token = found.groups()
         return self
 
-    def launch(self, **environment: str) -> "subprocess.Popen[str]":
+    def launch(self, *options: str, **environment: str) -> "subprocess.Popen[str]":
         """The process alone, whatever becomes of it; its stderr goes to a file in the home."""
         command = [sys.executable, "-m", MODULES[self.world], "--port", "0", "--home", str(self.home)]
+        command += options
         variables = {**os.environ, "PYTHONUNBUFFERED": "1", **self.environment, **environment}
         with open(self.home / "stderr", "a") as stderr:
             return subprocess.Popen(
@@ -137,6 +138,11 @@ class Server:
     def read(self, session: str) -> dict[str, Any]:
         """The session with its items."""
         return dict(self.get(f"/v1/sessions/{session}"))
+
+    def idle(self, session: str) -> list[dict[str, Any]]:
+        """The session's items as soon as no turn runs in it."""
+        page = eventually(lambda: (seen := self.read(session)) and not seen["turn_active"] and seen)
+        return list(page["items"])
 
     def turn(self, session: str, turn_id: str) -> dict[str, Any]:
         """One turn with its attempts."""

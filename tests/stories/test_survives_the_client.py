@@ -17,7 +17,7 @@ def test_a_closed_tab_does_not_stop_the_turn(server: Server, provider: FakeProvi
     tab.close()
     provider.release("fake")
     assert provider.wait_ended("fake").ended == "complete"
-    eventually(lambda: not server.read(session)["turn_active"])
+    server.idle(session)
     evidence = server.evidence(session, tab.turn_id)
     assert (evidence["kind"], evidence["payload"]["text"]) == ("assistant_turn", "t0 t1 t2 t3 t4 t5 ")
 
@@ -56,7 +56,7 @@ def test_a_client_that_never_reads_its_response_has_its_turn(server: Server, pro
     client.sendall(f'{head}Authorization: Bearer {server.token}\r\n\r\n{{"message": "hi"}}'.encode())
     provider.wait_ended("fake")
     client.close()
-    items = eventually(lambda: (page := server.read(session)) and not page["turn_active"] and page["items"])
+    items = server.idle(session)
     assert [item["kind"] for item in items] == ["user", "assistant"]
 
 
