@@ -1,12 +1,13 @@
 """A conversation on the page, in a real browser, with a real server."""
 
+import base64
 import re
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.page.conftest import Open
+from tests.page.conftest import Open, Visitor
 from tests.stories.server import Server, eventually
 
 pytestmark = pytest.mark.browser
@@ -223,13 +224,48 @@ def test_a_draft_survives_a_reload_and_belongs_to_its_conversation(visit: Open) 
     expect(visitor.page.locator("#message")).to_have_value("a draft in here")
 
 
-def test_a_text_file_goes_with_the_message(visit: Open, tmp_path: Path) -> None:
+def test_a_text_file_goes_with_the_message(visit: Open, server: Server, tmp_path: Path) -> None:
     visitor = visit()
-    (tmp_path / "list.txt").write_text("bread\n```\nmilk\n")
+    (tmp_path / "list.txt").write_text("bread and milk")
     visitor.page.set_input_files("#picker", tmp_path / "list.txt")
     expect(visitor.page.locator("#files .chip")).to_contain_text("list.txt")
-    visitor.send("what is on my list?")
-    visitor.sees("````txt\nbread\n```\nmilk\n````")
+    visitor.page.reload()
+    expect(visitor.page.locator("#files .chip")).to_contain_text("list.txt")
+    session = visitor.send("what is on my list?")
+    visitor.ended()
+    expect(visitor.page.locator("#files .chip")).to_have_count(0)
+    expect(visitor.page.locator(".user .chip")).to_have_text("list.txt")
+    (kept,) = server.read(session)["items"][0]["attachments"]
+    assert server.call("GET", f"/v1/attachments/{kept['sha256']}").text == "bread and milk"
+
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGP4z8DwHwAFAAH/iZk9HQAAAABJRU5ErkJggg=="
+
+
+def test_a_picture_goes_with_the_message_and_with_its_branches(visit: Open, tmp_path: Path) -> None:
+    visitor = visit()
+    (tmp_path / "dot.png").write_bytes(base64.b64decode(PIXEL))
+    visitor.page.set_input_files("#picker", tmp_path / "dot.png")
+    first = visitor.send("what is this?")
+    visitor.ended()
+    _sees_a_picture(visitor)
+    visitor.page.click(".turn:last-child button.again")
+    expect(visitor.page).not_to_have_url(re.compile(first))
+    visitor.sees("You wrote: what is this?")
+    _sees_a_picture(visitor)
+
+
+def _sees_a_picture(visitor: Visitor) -> None:
+    picture = visitor.page.locator(".user .chip img")
+    expect(picture).to_be_visible()
+    eventually(lambda: picture.evaluate("image => image.naturalWidth") == 1)
+
+
+def test_a_file_that_is_neither_text_nor_picture_is_not_taken(visit: Open, tmp_path: Path) -> None:
+    visitor = visit()
+    (tmp_path / "a.bin").write_bytes(bytes(range(256)))
+    visitor.page.set_input_files("#picker", tmp_path / "a.bin")
+    expect(visitor.page.locator(".toast")).to_contain_text("neither text nor a picture")
     expect(visitor.page.locator("#files .chip")).to_have_count(0)
 
 
@@ -268,3 +304,47 @@ def test_a_delete_leaves_when_the_time_to_undo_is_over(visit: Open, server: Serv
     assert server.call("GET", f"/v1/sessions/{session}").status_code == 200
     visitor.page.clock.run_for(7000)
     eventually(lambda: server.call("GET", f"/v1/sessions/{session}").status_code == 404)
+
+
+def test_an_export_is_a_file_of_the_conversation(visit: Open) -> None:
+    visitor = visit()
+    session = visitor.send("to be kept elsewhere")
+    visitor.ended()
+    visitor.page.locator(f"#sessions li:has(a[href='#/s/{session}']) .icon-button").click()
+    with visitor.page.expect_download() as download:
+        visitor.page.click(".menu >> text=Export as text")
+    assert "to be kept elsewhere" in Path(download.value.path()).read_text()
+
+
+def test_the_settings_show_what_is_true_and_change_it(visit: Open) -> None:
+    visitor = visit()
+    page = visitor.page
+    visitor.send("hello")
+    visitor.ended()
+    page.click("#open-settings")
+    page.click("text=Test")
+    expect(page.locator(".settings-body")).to_contain_text("it answered in")
+    page.click("[role=tab]:has-text('Tools')")
+    box = page.locator(".cards li:has-text('run_command') input")
+    box.uncheck()
+    page.click("[role=tab]:has-text('Memory')")
+    page.fill("[aria-label='a new note']", "likes tea")
+    page.click("text=Add a note")
+    expect(page.locator("[aria-label='a note']").last).to_have_value("likes tea")
+    page.click("[role=tab]:has-text('Tools')")
+    expect(box).not_to_be_checked()
+    page.click("[role=tab]:has-text('Memory')")
+    note = page.locator("[aria-label='a note']").last
+    note.fill("likes coffee")
+    note.blur()
+    expect(page.locator(".cards")).to_contain_text("saved")
+    page.click("text=forget")
+    page.click("[role=tab]:has-text('About')")
+    expect(page.locator(".settings-body")).to_contain_text("the log is sound")
+    page.click("[role=tab]:has-text('Usage')")
+    expect(page.locator("caption").first).to_have_text("By model")
+    page.click("[role=tab]:has-text('Look')")
+    page.check("input[value=dark]")
+    page.keyboard.press("Escape")
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.scheme") == "dark"

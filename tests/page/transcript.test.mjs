@@ -77,7 +77,7 @@ test("what is not known is unknown, never nought", () => {
 test("a running turn says what it does", () => {
   const view = { ...emptyView, seq: 1 };
   assert.equal(doing(view, false), "waiting for the model");
-  assert.equal(doing({ ...view, status: { code: "loading_model", message: "" } }, false), "loading the model");
+  assert.equal(doing({ ...view, status: { code: "loading_model", message: "" } }, false), "loading model");
   assert.equal(doing({ ...view, seq: 2, parts: [{ kind: "tool", name: "read_file", status: "running" }] }, false), "running read_file");
   assert.equal(doing({ ...view, seq: 2, parts: [{ kind: "text", text: "a" }] }, false), "");
   assert.equal(doing({ ...view, state: "waiting" }, false), "waiting for you");

@@ -67,29 +67,15 @@ export const createSession = (body = {}) => call("POST", "/v1/sessions", body);
 export const readSession = (id, parameters = {}) => call("GET", at(id, query(parameters)));
 export const changeSession = (id, change) => call("PATCH", at(id), change);
 export const deleteSession = (id) => call("DELETE", at(id));
-export const readEvents = (id, parameters = {}) => call("GET", at(id, `/events${query(parameters)}`));
 export const readTurn = (id, turnId) => call("GET", at(id, `/turns/${encodeURIComponent(turnId)}`));
 export const stopTurn = (id, turnId) => call("POST", at(id, "/stop"), turnId ? { turn_id: turnId } : {});
 export const decide = (permissionId, decision) =>
   call("POST", `/v1/permissions/${encodeURIComponent(permissionId)}`, { decision });
 export const get = (path) => call("GET", path);
-export const post = (path, body = {}) => call("POST", path, body);
-export const put = (path, body) => call("PUT", path, body);
+export const post = (path, body) => call("POST", path, body);
+export const patch = (path, body) => call("PATCH", path, body);
 export const remove = (path) => call("DELETE", path);
 export const renderBlocks = (blocks) => call("POST", "/v1/render", { blocks });
-
-// True when the server has this route at all: controls without one are not shown.
-const known = new Map();
-export function offers(path) {
-  if (!known.has(path)) {
-    const asked = request("OPTIONS", path).then(
-      () => true,
-      (error) => !(error instanceof Refused && error.status === 404),
-    );
-    known.set(path, asked);
-  }
-  return known.get(path);
-}
 
 // Sends a message, or retries the last one when `mode` is given. The key makes a repeat harmless, so a
 // lost answer is asked for again. Resolves to {turnId, response}; response is null for a detached send.
@@ -125,9 +111,12 @@ async function patiently(attempt) {
 }
 
 // Server-sent events, as in the HTML standard, in arrays: all that one read brought. Comments wake nobody.
-export async function* batches(response, onBytes = () => {}) {
+// `signal` ends it, also in the middle of a wait; `onBytes` hears of every byte, comments included.
+export async function* batches(response, signal, onBytes) {
   const reader = response.body.getReader();
   const parser = new FrameParser();
+  const cancel = () => reader.cancel().catch(() => {}); // already broken, or closed: nothing is left to cancel
+  signal.addEventListener("abort", cancel);
   try {
     for (;;) {
       const { done, value } = await reader.read();
@@ -137,7 +126,8 @@ export async function* batches(response, onBytes = () => {}) {
       if (events.length) yield events;
     }
   } finally {
-    reader.cancel().catch(() => {}); // already broken, or already closed: nothing is left to cancel
+    signal.removeEventListener("abort", cancel);
+    cancel();
   }
 }
 

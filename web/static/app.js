@@ -1,11 +1,11 @@
 // The wiring: the address, the list, the open conversation, the keys; what is shown follows from what is known.
 
 import * as api from "./api.js";
+import { readAgain } from "./attachments.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { h, icon, setText, uuid } from "./dom.js";
 import * as drawer from "./drawer.js";
-import { showExport } from "./export.js";
 import { listenToKeys, showKeys } from "./keys.js";
 import { applyLook } from "./look.js";
 import { chosenModel, loadModels } from "./models.js";
@@ -45,7 +45,6 @@ const sidebar = new Sidebar({
   search: (query) => attempt(async () => (await api.listSessions({ query, limit: SEARCH_LIMIT })).sessions),
   rename: (id, title) => attempt(() => api.changeSession(id, { title })).then(() => overview.ask()),
   archive: (id, archived) => attempt(() => api.changeSession(id, { archived })).then(() => overview.ask()),
-  exportAs: showExport,
   hidden: (id) => open?.id === id && go("#/"),
   remove: removeSession,
   more: () => overview.showMore(),
@@ -99,7 +98,7 @@ function show(next) {
 }
 
 function welcome() {
-  const hooks = { start: (text) => composer.setText(text), settings: () => showSettings("Models") };
+  const hooks = { start: (text) => composer.setText(text), settings: () => showSettings(null) };
   showWelcome(by("welcome"), hooks).catch((error) => {
     if (!(error instanceof api.Refused || error instanceof api.Unreachable)) throw error;
     // the overview tells about a server that is away; the welcome is good without its line
@@ -129,14 +128,14 @@ async function submit() {
 }
 
 async function deliver(message) {
-  const key = composer.key;
+  const { key, files } = composer;
   if (!open) {
     const session = await api.createSession();
     open = conversation(session.id, session);
     composer.adopt(session.id);
     history.replaceState(null, "", `#/s/${session.id}`);
   }
-  await open.send({ message, key, model: chosenModel() });
+  await open.send({ message, key, attachments: files, model: chosenModel() });
 }
 
 // The text stays where it was typed, with what became of it.
@@ -171,8 +170,9 @@ function retry(mode) {
 function resend(turn, text) {
   return attempt(async () => {
     if (!turn.user) return;
+    const files = await Promise.all((turn.user.attachments ?? []).map(readAgain));
     const at = await branch(turn.user.seq - 1);
-    await at.send({ message: text, key: uuid(), model: chosenModel() });
+    await at.send({ message: text, key: uuid(), attachments: files.filter(Boolean), model: chosenModel() });
     overview.ask();
   });
 }
@@ -356,14 +356,9 @@ function escape() {
   else document.activeElement?.blur();
 }
 
-function step(distance) {
-  const id = sidebar.neighbour(distance);
-  if (id) go(`#/s/${id}`);
-}
-
 function listen() {
   by("newer").prepend(icon("down"));
-  by("open-settings").addEventListener("click", () => showSettings());
+  by("open-settings").addEventListener("click", () => showSettings(open?.session ?? null));
   by("open-keys").addEventListener("click", showKeys);
   by("reconnect").addEventListener("click", () => open?.reconnect());
   by("earlier").addEventListener("click", () => follower.hold(() => attempt(() => open.loadEarlier())));
@@ -382,8 +377,6 @@ function listen() {
     n: () => go("#/"),
     i: () => composer.focus(),
     e: () => [...document.querySelectorAll(".user .edit")].at(-1)?.click(),
-    j: () => step(1),
-    k: () => step(-1),
     "?": showKeys,
     Escape: escape,
     1: () => choose(1),

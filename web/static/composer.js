@@ -1,10 +1,10 @@
 // The line to type in: a draft per conversation that survives a reload, and what became of a send.
 
-import { h, icon, uuid } from "./dom.js";
+import { chip, MOST, readFile } from "./attachments.js";
+import { icon, uuid } from "./dom.js";
 import { toast } from "./toast.js";
 
-const LONGEST_MESSAGE = 1_000_000;
-const LARGEST_STORED_FILE = 200_000;
+const LARGEST_STORED = 1_000_000; // characters of the files in a stored draft
 const by = (id) => document.getElementById(id);
 
 export class Composer {
@@ -43,9 +43,13 @@ export class Composer {
     return this.#field.value.trim() === "" && this.#draft.files.length === 0;
   }
 
-  // What would be sent: the words, then each attached text as a fenced block.
+  // What would be sent; a file without words gets its name as its words.
   get message() {
-    return [this.#field.value.trim(), ...this.#draft.files.map(fenced)].filter(Boolean).join("\n\n");
+    return this.#field.value.trim() || this.#draft.files.map((file) => file.name).join(", ");
+  }
+
+  get files() {
+    return this.#draft.files;
   }
 
   // The same until the text is edited, so that a message that may have arrived is never taken twice.
@@ -138,7 +142,7 @@ export class Composer {
     this.#draft.text = this.#field.value;
     const isEmpty = !this.#draft.text && !this.#draft.files.length;
     if (isEmpty) return void localStorage.removeItem(place(this.#slot));
-    const files = this.#draft.files.filter((file) => file.text.length <= LARGEST_STORED_FILE);
+    const files = JSON.stringify(this.#draft.files).length <= LARGEST_STORED ? this.#draft.files : [];
     try {
       localStorage.setItem(place(this.#slot), JSON.stringify({ ...this.#draft, files }));
     } catch (error) {
@@ -170,28 +174,28 @@ export class Composer {
 
   async #attach(files) {
     for (const file of files) {
-      const text = await readText(file);
-      if (text === null) toast(`${file.name} is no text; only text can be attached`);
-      else if (this.message.length + text.length > LONGEST_MESSAGE) toast(`${file.name} is too long for one message`);
-      else this.#draft.files.push({ name: file.name, text });
+      const read = await readFile(file);
+      if (read === null) toast(`${file.name} is neither text nor a picture.`);
+      else if (this.#draft.files.length >= MOST) toast(`At most ${MOST} files go with one message.`);
+      else this.#draft.files.push(read);
     }
-    this.#draft.key = null;
-    this.#showFiles();
-    this.#save();
+    this.#filesChanged();
     this.focus();
   }
 
+  #filesChanged() {
+    this.#draft.key = null;
+    this.#showFiles();
+    this.#save();
+  }
+
   #showFiles() {
-    const chips = this.#draft.files.map((file) => {
-      const remove = h("button", { type: "button", class: "quiet", "aria-label": `remove ${file.name}`, text: "×" });
-      remove.addEventListener("click", () => {
+    const chips = this.#draft.files.map((file) =>
+      chip(file, () => {
         this.#draft.files = this.#draft.files.filter((other) => other !== file);
-        this.#draft.key = null;
-        this.#showFiles();
-        this.#save();
-      });
-      return h("span", { class: "chip" }, file.name, remove);
-    });
+        this.#filesChanged();
+      }),
+    );
     by("files").replaceChildren(...chips);
   }
 }
@@ -202,24 +206,4 @@ const emptyDraft = () => ({ text: "", key: null, unsent: "", files: [] });
 function load(slot) {
   const stored = localStorage.getItem(place(slot));
   return stored ? { ...emptyDraft(), ...JSON.parse(stored) } : emptyDraft();
-}
-
-// The file's text, or null when it is no UTF-8 text.
-async function readText(file) {
-  if (file.size > 4 * LONGEST_MESSAGE) return null;
-  try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
-    return text.includes("\0") ? null : text;
-  } catch (error) {
-    if (error instanceof TypeError) return null;
-    throw error;
-  }
-}
-
-// A fence that is longer than any inside the text.
-function fenced({ name, text }) {
-  const longest = Math.max(2, ...[...text.matchAll(/`{3,}/g)].map((match) => match[0].length));
-  const fence = "`".repeat(longest + 1);
-  const language = /\.([a-z0-9]+)$/i.exec(name)?.[1] ?? "";
-  return `${name}:\n${fence}${language}\n${text.replace(/\n$/, "")}\n${fence}`;
 }

@@ -250,21 +250,13 @@ export class Conversation {
     }
   }
 
+  // Somebody may have answered elsewhere; how it ended comes with the stream.
   async decide(permissionId, decision) {
     try {
       await api.decide(permissionId, decision);
     } catch (error) {
-      if (!(error instanceof api.Refused)) throw error;
-      if (error.status !== 409) throw error;
-      this.#decidedElsewhere(permissionId, error.details.decision);
+      if (!(error instanceof api.Refused) || error.status !== 409) throw error;
     }
-  }
-
-  #decidedElsewhere(id, decision) {
-    if (!this.live || !decision) return;
-    const parts = this.live.parts.map((part) => (part.kind === "permission" && part.id === id ? { ...part, decision } : part));
-    this.live = { ...this.live, parts };
-    this.hooks.changed();
   }
 
   reconnect() {

@@ -14,13 +14,14 @@ function set(element, name, value) {
   else element.setAttribute(name, value === true ? "" : String(value));
 }
 
+export const button = (label, act, properties = {}) =>
+  h("button", { type: "button", onclick: act, text: label, ...properties });
+
 // One of the page's own drawings; the paths are ours, on a 16 x 16 grid.
 const DRAWINGS = {
   menu: "M2 4h12M2 8h12M2 12h12",
-  plus: "M8 3v10M3 8h10",
   send: "M8 13V3M4 7l4-4 4 4",
   stop: "M4.5 4.5h7v7h-7z",
-  gear: "M3 4.5h10M3 11.5h10M6 3v3M10 10v3",
   dots: "M3.5 8h.01M8 8h.01M12.5 8h.01",
   down: "M8 3v10M4 9l4 4 4-4",
   clip: "M12.5 7.5l-5 5a3 3 0 0 1-4.2-4.2l5.6-5.6a2 2 0 0 1 2.8 2.8l-5.5 5.5a1 1 0 0 1-1.4-1.4l5-5",
@@ -67,11 +68,11 @@ export async function copyText(text) {
 
 // A small button that copies and says so.
 export function copyButton(textOf, label = "copy") {
-  const button = h("button", { type: "button", class: "quiet", text: label });
-  button.addEventListener("click", async () => {
+  const copy = async () => {
     await copyText(textOf());
-    setText(button, "copied");
-    setTimeout(() => setText(button, label), 1500);
-  });
-  return button;
+    setText(element, "copied");
+    setTimeout(() => setText(element, label), 1500);
+  };
+  const element = button(label, copy, { class: "quiet" });
+  return element;
 }

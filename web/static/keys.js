@@ -12,7 +12,6 @@ const KEYS = [
   ["i", "go to the message field"],
   ["e", "edit your last message"],
   ["↑ ↓", "walk through the list of conversations"],
-  ["j  k", "open the conversation below, above"],
   ["1  2  3", "allow once, allow for this conversation, deny"],
   ["F2  Del", "rename, delete the conversation in focus"],
   ["?", "this list"],

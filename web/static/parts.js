@@ -1,6 +1,6 @@
 // The pieces of a turn: one small class per kind, each with `element` and `update(part, live)`.
 
-import { copyButton, h, setText } from "./dom.js";
+import { button, copyButton, h, setText } from "./dom.js";
 import { MarkdownBody } from "./markdown.js";
 import { danger, decided, duration, isRunning, telling, toolState } from "./words.js";
 
@@ -108,17 +108,18 @@ class Permission {
   }
 
   #choice(decision, label, key) {
-    const properties = { type: "button", "data-decision": decision, "aria-keyshortcuts": key };
-    const button = h("button", properties, label, h("kbd", { text: key, "aria-hidden": "true" }));
-    button.addEventListener("click", async () => {
+    const choose = async () => {
       this.#enable(false);
-      await this.#decide(this.#part.id, decision).catch(() => this.#enable(true));
-    });
-    return button;
+      await this.#decide(this.#part.id, decision);
+      this.#enable(true);
+    };
+    const element = button(label, choose, { "data-decision": decision, "aria-keyshortcuts": key });
+    element.append(h("kbd", { text: key, "aria-hidden": "true" }));
+    return element;
   }
 
   #enable(on) {
-    for (const button of this.#choices.querySelectorAll("button")) button.disabled = !on;
+    for (const choice of this.#choices.querySelectorAll("button")) choice.disabled = !on;
   }
 
   update(part) {

@@ -1,26 +1,19 @@
-// The settings: one window, one section per subject; a section whose route the server lacks is not shown.
+// The settings: one window, one section per subject.
 
 import * as api from "./api.js";
 import { openDialog } from "./dialog.js";
-import { h } from "./dom.js";
+import { button, h } from "./dom.js";
 import { look, setLook } from "./look.js";
 import { beep } from "./notify.js";
-import { count, money } from "./words.js";
+import { count, duration, money } from "./words.js";
 
-const SECTIONS = [
-  ["Models", "/v1/providers", providers],
-  ["Usage", "/v1/usage", usage],
-  ["Tools", "/v1/tools", tools],
-  ["Memory", "/v1/memory", memory],
-  ["Look", null, looks],
-  ["About", null, about],
-];
+const SECTIONS = { Models: providers, Usage: usage, Tools: tools, Memory: memory, Look: looks, About: about };
 
-export async function showSettings(first = "Models") {
+// `session`: the open conversation's, for what can be set in it, or null.
+export function showSettings(session, first = "Models") {
   const body = h("div", { class: "settings-body", tabindex: "0", role: "tabpanel" });
   const tabs = h("div", { class: "tabs", role: "tablist" });
-  const dialog = openDialog("Settings", h("div", { class: "settings" }, tabs, body));
-  const show = async (name, build) => {
+  const show = async (name) => {
     for (const tab of tabs.children) {
       const chosen = tab.textContent === name;
       tab.setAttribute("aria-selected", String(chosen));
@@ -28,19 +21,18 @@ export async function showSettings(first = "Models") {
     }
     body.setAttribute("aria-label", name);
     body.replaceChildren(h("p", { class: "muted", text: "asking the server" }));
-    const content = await Promise.resolve(build()).catch((error) => [h("p", { class: "danger", text: error.message })]);
-    body.replaceChildren(...content);
+    const content = await Promise.resolve(SECTIONS[name](session)).catch((error) => [trouble(error)]);
+    if (body.getAttribute("aria-label") === name) body.replaceChildren(...content);
   };
-  tabs.addEventListener("keydown", (event) => walk(tabs, event));
-  for (const [name, route, build] of SECTIONS) {
-    if (route && !(await api.offers(route))) continue;
-    const tab = h("button", { type: "button", role: "tab", text: name });
-    tab.addEventListener("click", () => show(name, build));
-    tabs.append(tab);
-    if (name === first) show(name, build);
+  for (const name of Object.keys(SECTIONS)) {
+    tabs.append(button(name, () => show(name), { role: "tab" }));
   }
-  return dialog;
+  tabs.addEventListener("keydown", (event) => walk(tabs, event));
+  openDialog("Settings", h("div", { class: "settings" }, tabs, body));
+  show(first);
 }
+
+const trouble = (error) => h("p", { class: "danger", role: "alert", text: error.message });
 
 function walk(tabs, event) {
   const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
@@ -61,14 +53,13 @@ api_key_env = "HOME_KEY" # the name of an environment variable, if it asks for a
 
 async function providers() {
   const { providers: chain } = await api.get("/v1/providers");
-  const canTest = await api.offers("/v1/providers/test");
   const rows = chain.map((entry) =>
     h(
       "li",
       {},
       h("div", { class: "row" }, h("strong", { text: entry.name }), h("span", { class: "muted", text: `${entry.driver} · ${entry.model}` })),
       h("p", { class: entry.healthy ? "" : "warning", text: health(entry) }),
-      canTest && testButton(entry),
+      testButton(entry),
     ),
   );
   return [
@@ -91,19 +82,15 @@ function health(entry) {
 
 function testButton(entry) {
   const said = h("span", { role: "status" });
-  const button = h("button", { type: "button", text: "Test" });
-  button.addEventListener("click", async () => {
-    button.disabled = true;
+  const test = async () => {
     said.textContent = "asking it for a word";
-    try {
+    await saying(said, async () => {
       const result = await api.post("/v1/providers/test", { name: entry.name });
-      said.textContent = result.ok ? `it answered: ${result.text}` : `${result.code}: ${result.message}`;
-    } catch (error) {
-      said.textContent = error.message;
-    }
-    button.disabled = false;
-  });
-  return h("div", { class: "row" }, button, said);
+      if (!result.ok) return `${result.code}: ${result.message}. ${result.advice ?? ""}`;
+      return `it answered in ${duration(result.duration_ms)}: ${result.text}`;
+    });
+  };
+  return h("div", { class: "row" }, button("Test", test), said);
 }
 
 async function usage() {
@@ -143,62 +130,98 @@ function table(caption, rows) {
 
 // Tokens a day, as bars; the table below says the same in numbers.
 function chart(rows) {
-  const namespace = "http://www.w3.org/2000/svg";
-  const svg = document.createElementNS(namespace, "svg");
   const tokens = rows.map((row) => (row.input_tokens ?? 0) + (row.output_tokens ?? 0));
   const most = Math.max(1, ...tokens);
-  svg.setAttribute("viewBox", `0 0 ${Math.max(rows.length, 10) * 10} 60`);
-  svg.setAttribute("class", "chart");
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", `tokens a day; the most was ${count(most)}`);
-  tokens.forEach((value, index) => {
-    const bar = document.createElementNS(namespace, "rect");
-    const height = Math.max(1, (value / most) * 58);
-    for (const [name, number] of Object.entries({ x: index * 10 + 1, y: 60 - height, width: 8, height, rx: 1.5 })) {
-      bar.setAttribute(name, String(number));
-    }
-    const label = document.createElementNS(namespace, "title");
-    label.textContent = `${rows[index].key}: ${count(value)} tokens`;
-    bar.append(label);
-    svg.append(bar);
+  const bars = tokens.map((value, index) => {
+    const bar = h("span", { title: `${rows[index].key}: ${count(value)} tokens` });
+    bar.style.height = `${Math.max(2, (value / most) * 100)}%`;
+    return bar;
   });
-  return svg;
+  return h("div", { class: "chart", role: "img", "aria-label": `tokens a day; the most was ${count(most)}` }, ...bars);
 }
 
-async function tools() {
-  const { tools: all = [], grants = [] } = await api.get("/v1/tools");
+const cards = (rows) => h("ul", { class: "cards" }, ...rows);
+
+const POLICIES = { allow: "runs unasked", ask: "asks first", deny: "never runs" };
+
+async function tools(session) {
+  const { tools: all, grants, servers } = await api.get("/v1/tools");
+  const off = new Set(session?.tools_off ?? []);
   const rows = all.map((tool) =>
-    h("li", {}, h("div", { class: "row" }, h("strong", { text: tool.name }), h("span", { class: "muted", text: `${tool.danger} · ${tool.policy === "allow" ? "runs unasked" : tool.policy === "deny" ? "never runs" : "asks first"}` })), h("p", { text: tool.description.split("\n")[0] })),
+    h(
+      "li",
+      {},
+      h("div", { class: "row" }, h("strong", { text: tool.name }), h("span", { class: "muted", text: `${tool.danger} · ${POLICIES[tool.policy]}` })),
+      h("p", { text: tool.description.split(". ")[0].replace(/\.?$/, ".") }),
+      session && toolSwitch(session, tool.name, off),
+    ),
   );
   const allowed = grants.map((grant) => {
-    const item = h("li", {}, h("span", { text: `${grant.tool} ${grant.subject ?? ""}` }));
+    const item = h("li", { class: "row" }, h("span", { text: `${grant.tool}: ${grant.subject}` }));
     item.append(removal("revoke", `/v1/grants/${grant.id}`, item));
     return item;
   });
+  const more = servers.map((server) => h("li", { text: `${server.name}: ${server.state}, ${server.tools} tools ${server.error}` }));
   return [
-    h("ul", { class: "cards" }, ...rows),
+    cards(rows),
     h("h3", { text: "Allowed for a conversation" }),
-    allowed.length ? h("ul", { class: "cards" }, ...allowed) : h("p", { class: "muted", text: "nothing at the moment" }),
+    allowed.length ? cards(allowed) : h("p", { class: "muted", text: "nothing at the moment" }),
+    ...(more.length ? [h("h3", { text: "MCP servers" }), cards(more)] : []),
   ];
 }
 
-async function memory() {
-  const { notes = [] } = await api.get("/v1/memory");
-  const rows = notes.map((note) => {
-    const item = h("li", {}, h("p", { dir: "auto", text: note.text }));
-    item.append(removal("forget", `/v1/memory/${note.id}`, item));
-    return item;
+function toolSwitch(session, name, off) {
+  const box = h("input", { type: "checkbox", checked: !off.has(name) });
+  box.addEventListener("change", async () => {
+    if (box.checked) off.delete(name);
+    else off.add(name);
+    Object.assign(session, await api.changeSession(session.id, { tools_off: [...off] }));
   });
-  return rows.length ? [h("ul", { class: "cards" }, ...rows)] : [h("p", { class: "muted", text: "Nothing is remembered." })];
+  return h("label", { class: "check" }, box, " offered in this conversation");
+}
+
+async function memory() {
+  const { notes } = await api.get("/v1/memory");
+  const list = cards(notes.map(note));
+  const field = h("textarea", { rows: "2", "aria-label": "a new note", dir: "auto" });
+  const said = h("div", { role: "status" });
+  const add = () =>
+    saying(said, async () => {
+      list.append(note(await api.post("/v1/memory", { text: field.value })));
+      field.value = "";
+    });
+  return [h("p", { text: "Small notes that the assistant keeps about you, in every conversation." }), list, field, h("div", { class: "row" }, button("Add a note", add)), said];
+}
+
+function note({ id, text }) {
+  const field = h("textarea", { rows: "2", "aria-label": "a note", dir: "auto" });
+  field.value = text;
+  const said = h("span", { role: "status", class: "muted" });
+  field.addEventListener("change", () =>
+    saying(said, async () => {
+      await api.patch(`/v1/memory/${id}`, { text: field.value });
+      return "saved";
+    }),
+  );
+  const item = h("li", {}, field);
+  item.append(removal("forget", `/v1/memory/${id}`, item), said);
+  return item;
+}
+
+async function saying(element, act) {
+  try {
+    element.textContent = (await act()) ?? "";
+  } catch (error) {
+    element.replaceChildren(trouble(error));
+  }
 }
 
 function removal(label, path, item) {
-  const button = h("button", { type: "button", class: "quiet", text: label });
-  button.addEventListener("click", async () => {
+  const act = async () => {
     await api.remove(path);
     item.remove();
-  });
-  return button;
+  };
+  return button(label, act, { class: "quiet" });
 }
 
 function looks() {
@@ -232,14 +255,14 @@ function telling(now) {
 }
 
 async function about() {
-  const health = await api.get("/health");
-  const checks = Object.entries(health.checks ?? {}).map(([name, value]) =>
-    h("div", {}, h("dt", { text: name }), h("dd", { text: typeof value === "string" ? value : JSON.stringify(value) })),
+  const [health, doctor] = await Promise.all([api.get("/health"), api.get("/v1/doctor")]);
+  const checks = Object.entries(health.checks).map(([name, value]) => h("div", {}, h("dt", { text: name }), h("dd", { text: value })));
+  const findings = doctor.findings.map((one) =>
+    h("li", { class: one.level === "broken" ? "danger" : "", text: `${one.check}, ${one.row}: ${one.message}` }),
   );
   return [
-    h("p", { text: "Timothy is a self-hosted assistant that never loses a turn." }),
-    h("p", {}, "The server says: ", h("strong", { text: health.status }), "."),
+    h("p", {}, "The server is ", h("strong", { text: health.status }), "; the log is ", h("strong", { text: doctor.healthy ? "sound" : "broken" }), "."),
     h("dl", { class: "keys" }, ...checks),
-    h("p", {}, "For a thorough check of the log, run ", h("code", { text: "timothy doctor" }), "."),
+    cards(findings),
   ];
 }

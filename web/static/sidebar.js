@@ -1,6 +1,6 @@
 // The list of conversations: marks, search, rename, archive, export, delete with undo.
 
-import { h, icon, setText } from "./dom.js";
+import { button, h, icon, setText } from "./dom.js";
 import { toast } from "./toast.js";
 import { ago, titleOf } from "./words.js";
 
@@ -16,7 +16,7 @@ export class Sidebar {
   #facts = { currentId: null, waiting: new Set() };
   #menu = null;
 
-  // `actions`: search(query), rename(id, title), archive(id, on), remove(id), exportAs(id), more(), changed().
+  // `actions`: search(query), rename(id, title), archive(id, on), remove(id), hidden(id), more().
   constructor(actions) {
     this.actions = actions;
     this.#searches();
@@ -30,13 +30,6 @@ export class Sidebar {
     this.#sessions = sessions;
     this.#facts = facts;
     this.#show();
-  }
-
-  // The conversation above or below the open one, or null.
-  neighbour(step) {
-    const shown = this.#visible();
-    const index = shown.findIndex((session) => session.id === this.#facts.currentId);
-    return shown[index < 0 ? 0 : index + step]?.id ?? null;
   }
 
   #visible() {
@@ -97,8 +90,6 @@ export class Sidebar {
       if (index < 0) return;
       if (event.key === "ArrowDown") this.#focusRow(index + 1, event);
       if (event.key === "ArrowUp") this.#focusRow(index - 1, event);
-      if (event.key === "Home") this.#focusRow(0, event);
-      if (event.key === "End") this.#focusRow(links.length - 1, event);
     });
   }
 
@@ -109,36 +100,36 @@ export class Sidebar {
     else links[Math.min(index, links.length - 1)]?.focus();
   }
 
-  menu(session, row, button) {
+  menu(session, row, opener) {
     this.#menu?.remove();
     const item = (label, act) => {
-      const element = h("button", { type: "button", role: "menuitem", text: label });
-      element.addEventListener("click", () => {
+      const chosen = () => {
         close();
         act();
-      });
-      return element;
+      };
+      return button(label, chosen, { role: "menuitem" });
     };
     const menu = h(
       "div",
       { class: "menu", role: "menu", popover: "auto", "aria-label": titleOf(session) },
       item("Rename", () => row.rename()),
       item(session.archived ? "Unarchive" : "Archive", () => this.actions.archive(session.id, !session.archived)),
-      item("Export", () => this.actions.exportAs(session.id)),
+      item("Export as text", () => download(session.id, "markdown")),
+      item("Export everything", () => download(session.id, "jsonl")),
       item("Delete", () => this.remove(session)),
     );
     const close = () => {
       menu.remove();
-      button.setAttribute("aria-expanded", "false");
-      button.focus();
+      opener.setAttribute("aria-expanded", "false");
+      opener.focus();
     };
     menu.addEventListener("toggle", (event) => event.newState === "closed" && menu.isConnected && close());
     menu.addEventListener("keydown", (event) => this.#walkMenu(menu, event));
     this.#menu = menu;
     document.body.append(menu);
     menu.showPopover();
-    place(menu, button);
-    button.setAttribute("aria-expanded", "true");
+    place(menu, opener);
+    opener.setAttribute("aria-expanded", "true");
     menu.firstElementChild.focus();
   }
 
@@ -169,8 +160,15 @@ export class Sidebar {
   }
 }
 
-function place(menu, button) {
-  const at = button.getBoundingClientRect();
+function download(id, format) {
+  const link = h("a", { href: `/v1/sessions/${id}/export?format=${format}`, download: "" });
+  document.body.append(link);
+  link.click();
+  link.remove();
+}
+
+function place(menu, opener) {
+  const at = opener.getBoundingClientRect();
   const left = Math.max(8, Math.min(at.left, innerWidth - menu.offsetWidth - 8));
   const below = at.bottom + 4;
   const fits = below + menu.offsetHeight < innerHeight;

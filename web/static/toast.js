@@ -1,6 +1,6 @@
 // Short words at the edge of the page, with at most one thing to do.
 
-import { h } from "./dom.js";
+import { button, h } from "./dom.js";
 
 const STAYS_MS = 6000;
 
@@ -15,12 +15,11 @@ export function toast(text, { action, act, gone, stays = STAYS_MS } = {}) {
     if (byItself) gone?.();
   };
   if (action) {
-    const button = h("button", { type: "button", text: action });
-    button.addEventListener("click", () => {
+    const acted = () => {
       leave(false);
       act();
-    });
-    element.append(button);
+    };
+    element.append(button(action, acted));
   }
   document.getElementById("toasts").append(element);
   return () => leave(false);

@@ -1,6 +1,7 @@
 // The conversation on the page: a keyed list of turns; each turn updates its own pieces and nothing else.
 
-import { copyButton, h, setText } from "./dom.js";
+import { shown } from "./attachments.js";
+import { button, copyButton, h, setText } from "./dom.js";
 import { newPart, ToolGroup } from "./parts.js";
 import { textOf } from "./reducer.js";
 import { doing, duration, ending, endingDetail, isRunning, numbers } from "./words.js";
@@ -122,16 +123,15 @@ class UserMessage {
 
   constructor(page) {
     this.page = page;
-    const edit = h("button", { type: "button", class: "quiet edit", text: "edit" });
-    edit.addEventListener("click", () => this.edit());
+    const edit = button("edit", () => this.edit(), { class: "quiet edit" });
     this.#actions.append(copyButton(() => this.#turn.user.text), edit);
   }
 
   update(turn) {
     this.#turn = turn;
     setText(this.#text, turn.user.text);
-    const names = (turn.user.attachments ?? []).map((one) => h("span", { class: "chip", text: one.name ?? one.id ?? one }));
-    if (this.#attachments.childElementCount !== names.length) this.#attachments.replaceChildren(...names);
+    const kept = turn.user.attachments ?? [];
+    if (this.#attachments.childElementCount !== kept.length) this.#attachments.replaceChildren(...kept.map(shown));
     this.#actions.hidden = !Number.isInteger(turn.user.seq);
   }
 
@@ -141,13 +141,12 @@ class UserMessage {
     const field = h("textarea", { dir: "auto", "aria-label": "edit your message", rows: "3" });
     field.value = this.#turn.user.text;
     const send = h("button", { type: "submit", class: "primary", text: "Send as a new branch" });
-    const cancel = h("button", { type: "button", text: "Cancel" });
+    const cancel = button("Cancel", () => close());
     const form = h("form", { class: "edit-form" }, field, h("div", { class: "row" }, send, cancel));
     const close = () => {
       form.replaceWith(this.#text);
       this.#actions.hidden = false;
     };
-    cancel.addEventListener("click", close);
     field.addEventListener("keydown", (event) => {
       if (event.key === "Escape") close();
       else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) form.requestSubmit();
@@ -185,12 +184,12 @@ class Foot {
   }
 
   #button(label, act) {
-    const button = h("button", { type: "button", class: `quiet ${label}`, text: label });
-    button.addEventListener("click", async () => {
-      button.disabled = true;
-      await Promise.resolve(act()).finally(() => (button.disabled = false));
-    });
-    return button;
+    const once = async () => {
+      element.disabled = true;
+      await Promise.resolve(act()).finally(() => (element.disabled = false));
+    };
+    const element = button(label, once, { class: `quiet ${label}` });
+    return element;
   }
 
   update(turn, state, isLive) {

@@ -134,20 +134,14 @@ export class Watcher {
 
   async #read(run, response, glimpse, abort) {
     const deadline = glimpse ? GLIMPSE_MS : LONGEST_SILENCE_MS;
-    let timer = setTimeout(() => cancel(), deadline);
-    let glimpsed = false;
-    const cancel = () => {
-      glimpsed = glimpse;
-      abort.abort();
-      response.body.cancel().catch(() => {}); // locked by the reader: then the abort above ends it
-    };
+    let timer = setTimeout(() => abort.abort(), deadline);
     const onBytes = () => {
       if (glimpse) return;
       clearTimeout(timer);
-      timer = setTimeout(cancel, deadline);
+      timer = setTimeout(() => abort.abort(), deadline);
     };
     try {
-      for await (const events of batches(response, onBytes)) {
+      for await (const events of batches(response, abort.signal, onBytes)) {
         if (run !== this.#run) return "over";
         this.attempt = 0;
         this.#set("streaming");
@@ -158,12 +152,11 @@ export class Watcher {
           return "over";
         }
       }
-      return glimpsed ? "glimpsed" : "cut";
     } catch (error) {
-      if (glimpsed) return "glimpsed";
-      throw error;
+      if (!abort.signal.aborted) throw error;
     } finally {
       clearTimeout(timer);
     }
+    return glimpse && abort.signal.aborted ? "glimpsed" : "cut";
   }
 }

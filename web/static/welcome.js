@@ -1,7 +1,7 @@
 // An empty conversation: who answers, three things to try, how to have a better model.
 
 import * as api from "./api.js";
-import { h } from "./dom.js";
+import { button, h } from "./dom.js";
 
 const TRIES = [
   "Explain in five sentences how a sourdough starter works.",
@@ -12,19 +12,14 @@ const TRIES = [
 // `start(text)` puts the words into the message field; `settings()` opens the settings.
 export async function showWelcome(element, { start, settings }) {
   const who = h("p", { class: "who" });
-  const tries = TRIES.map((text) => {
-    const button = h("button", { type: "button", class: "try", text });
-    button.addEventListener("click", () => start(text));
-    return button;
-  });
+  const tries = TRIES.map((text) => button(text, () => start(text), { class: "try" }));
   element.replaceChildren(h("h2", { text: "What would you like to know?" }), who, h("div", { class: "tries" }, ...tries));
   const { providers } = await api.get("/v1/providers");
   who.replaceChildren(...describe(providers, settings));
 }
 
 function describe(providers, settings) {
-  const better = h("button", { type: "button", class: "link", text: "How to add a better model" });
-  better.addEventListener("click", settings);
+  const better = button("How to add a better model", settings, { class: "link" });
   const first = providers.find((provider) => provider.healthy) ?? providers[0];
   if (!first) return ["No model is set up yet. ", better];
   const name = h("strong", { text: first.model || first.name });

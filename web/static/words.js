@@ -21,7 +21,6 @@ const ENDS = {
   model_not_found: "failed: the provider does not have this model",
   rate_limited: "failed: too many requests at the provider",
   overloaded: "failed: the provider is overloaded",
-  storage_unavailable: "failed: the server could not store the answer",
 };
 
 const INCOMPLETE = {
@@ -48,18 +47,11 @@ export function endingDetail(turn) {
   return turn.end.message || "";
 }
 
-const STATUS = {
-  loading_model: "loading the model",
-  waiting_for_provider: "waiting for the provider",
-  compacting: "summing up the earlier conversation",
-  storage_retrying: "storage does not answer; trying again",
-};
-
 // What a running turn does now; "" while its text is flowing.
 export function doing(turn, stopping) {
   if (stopping) return "stopping";
   if (turn.state === "waiting") return "waiting for you";
-  if (turn.status) return turn.status.message || STATUS[turn.status.code] || turn.status.code;
+  if (turn.status) return turn.status.message || turn.status.code.replaceAll("_", " ");
   const last = turn.parts.at(-1);
   if (!last || turn.seq <= 1) return "waiting for the model";
   if (last.kind === "reasoning") return "thinking";
@@ -80,16 +72,10 @@ const DECISIONS = {
 };
 export const decided = (decision) => DECISIONS[decision] || decision;
 
-const DANGERS = {
-  read: "reads",
-  write: "changes files",
-  execute: "runs a program",
-  network: "reaches the network",
-};
+const DANGERS = { read: "reads", write: "changes files", execute: "runs a program", network: "reaches the network" };
 export const danger = (kind) => DANGERS[kind] || kind;
 
-const TOOL_STATES = { ok: "done", error: "error", denied: "denied", cancelled: "cancelled" };
-export const toolState = (call) => TOOL_STATES[call.status] || "running";
+export const toolState = (call) => (isRunning(call) ? "running" : call.status === "ok" ? "done" : call.status);
 
 // The argument that tells most, on one line.
 export function telling(input) {
@@ -137,7 +123,7 @@ export function ago(time, now = Date.now()) {
   if (minutes < 60) return `${minutes} min`;
   if (minutes < 24 * 60) return `${Math.floor(minutes / 60)} h`;
   if (minutes < 7 * 24 * 60) return `${Math.floor(minutes / 1440)} d`;
-  return new Date(time).toLocaleDateString(undefined, { day: "numeric", month: "short", year: "numeric" });
+  return new Date(time).toLocaleDateString();
 }
 
 export const titleOf = (session) => session?.title || "New conversation";

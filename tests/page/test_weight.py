@@ -1,0 +1,185 @@
+"""Heavy, hostile and narrow: the page stays quick, harmless and readable."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from tests.page.conftest import HOSTILE, Open, Visitor
+from tests.stories.server import Server
+
+pytestmark = pytest.mark.browser
+
+STATIC = Path(__file__).resolve().parents[2] / "web" / "static"
+WATCH_LONG_TASKS = """() => {
+    window.longTasks = [];
+    new PerformanceObserver(list => window.longTasks.push(...list.getEntries().map(entry => entry.duration)))
+        .observe({entryTypes: ['longtask']});
+}"""
+
+
+def test_the_page_and_its_modules_are_under_150_kb() -> None:
+    assert sum(path.stat().st_size for path in STATIC.iterdir()) < 150_000
+
+
+def test_twenty_thousand_tokens_never_block_the_page(visit: Open) -> None:
+    visitor = visit()
+    visitor.page.evaluate(WATCH_LONG_TASKS)
+    visitor.send("many tokens")
+    visitor.ended(60_000)
+    assert visitor.answer().count("token") == 20_000
+    assert max(visitor.page.evaluate("window.longTasks"), default=0) <= 100
+
+
+def test_a_megabyte_is_shown_whole_and_the_page_stays_quick(visit: Open, server: Server) -> None:
+    visitor = visit()
+    session = visitor.send("megabyte")
+    visitor.ended(60_000)
+    assert visitor.answer().count("is a megabyte long.") == 22_000
+    visitor.page.reload()
+    visitor.page.evaluate(WATCH_LONG_TASKS)
+    visitor.sees("is a megabyte long.")
+    visitor.page.fill("#message", "still quick")
+    assert len(server.read(session)["items"][-1]["text"]) > 1_000_000
+
+
+def test_hostile_markdown_does_nothing_in_the_browser(visit: Open) -> None:
+    visitor = visit()
+    elsewhere: list[str] = []
+    visitor.page.on(
+        "request", lambda request: elsewhere.append(request.url) if visitor.url not in request.url else None
+    )
+    visitor.send("hostile")
+    visitor.ended()
+    visitor.sees(HOSTILE[0])
+    visitor.page.reload()
+    visitor.sees(HOSTILE[0])
+    harm = visitor.page.evaluate(
+        "() => document.querySelectorAll('.answer :is(script, img, iframe, object, embed, form, input, style,"
+        " link, meta, base, video, [onerror], [onload], [onclick], [style])').length"
+    )
+    assert harm == 0
+    assert elsewhere == []
+
+
+STATES = {
+    "empty": "",
+    "answer": "markdown",
+    "tool": "think first",
+    "failure": "half an answer",
+    "question": "write a file",
+}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("state", STATES)
+def test_axe_finds_nothing_serious(visit: Open, scheme: str, state: str) -> None:
+    visitor = visit(color_scheme=scheme)
+    _bring_to(visitor, state)
+    assert _serious(visitor) == []
+    if state == "question":
+        visitor.page.click("[data-decision=deny]")
+        visitor.ended()
+
+
+def _bring_to(visitor: Visitor, state: str) -> None:
+    if state == "empty":
+        return
+    visitor.send(STATES[state])
+    if state == "question":
+        expect(visitor.page.locator(".permission.is-open")).to_be_visible()
+    else:
+        visitor.ended()
+
+
+@pytest.mark.parametrize("window", ["settings", "keys"])
+def test_axe_finds_nothing_serious_in_the_windows(visit: Open, window: str) -> None:
+    visitor = visit()
+    visitor.page.click(f"#open-{window}")
+    for tab in visitor.page.locator("[role=tab]").all():
+        tab.click()
+        expect(visitor.page.locator(".settings-body")).not_to_contain_text("asking the server")
+        assert _serious(visitor) == []
+    assert _serious(visitor) == []
+
+
+def _serious(visitor: Visitor) -> list[dict[str, Any]]:
+    found = Axe().run(visitor.page).response["violations"]
+    return [
+        {"rule": one["id"], "help": one["help"], "where": [node["html"][:200] for node in one["nodes"]]}
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("width", [320, 390])
+def test_a_phone_shows_everything_without_scrolling_sideways(visit: Open, width: int) -> None:
+    visitor = visit(viewport={"width": width, "height": 700}, has_touch=True, is_mobile=True)
+    visitor.send("markdown")
+    visitor.ended()
+    assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width
+    small = visitor.page.evaluate(
+        """() => [...document.querySelectorAll('button, select, #sessions a, summary')]
+            .filter(one => one.checkVisibility())
+            .map(one => [one.id || one.className || one.textContent, one.getBoundingClientRect()])
+            .filter(([, box]) => box.height > 0 && box.height < 43.5)
+            .map(([name, box]) => `${name} ${box.height}`)"""
+    )
+    assert small == []
+    visitor.page.click("#drawer")
+    expect(visitor.page.locator("#search")).to_be_focused()
+    visitor.page.locator("#sessions a").first.click()
+    expect(visitor.page.locator("#shade")).to_be_hidden()
+
+
+def test_everything_can_be_done_by_keyboard(visit: Open) -> None:
+    visitor = visit()
+    page = visitor.page
+    visitor.send("first one")
+    visitor.ended()
+    page.keyboard.press("Escape")
+    page.keyboard.press("n")
+    expect(page.locator("#title")).to_have_text("New conversation")
+    page.keyboard.type("gate three")
+    page.keyboard.press("Enter")
+    visitor.sees("before")
+    page.keyboard.press("Escape")
+    visitor.sees("stopped by you")
+    page.keyboard.press("Escape")
+    page.keyboard.press("e")
+    expect(page.locator(".edit-form textarea")).to_be_focused()
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    expect(page.locator("#search")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#sessions a").first).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    visitor.sees("first one")
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    expect(page.locator("dialog")).to_contain_text("new chat")
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+
+
+def test_the_live_region_does_not_read_every_token(visit: Open) -> None:
+    visitor = visit()
+    visitor.send("slowly please")
+    visitor.ended(20_000)
+    said = visitor.page.locator("#announce p").all_inner_texts()
+    assert len(said) <= 3
+    assert "Here are words" not in json.dumps(said)
+
+
+def test_right_to_left_text_runs_from_the_right(visit: Open) -> None:
+    visitor = visit()
+    visitor.send("مرحبا بالعالم")
+    visitor.ended()
+    direction = "element => getComputedStyle(element).direction"
+    assert visitor.page.locator(".user-text").last.evaluate(direction) == "rtl"
+    visitor.page.fill("#message", "שלום")
+    assert visitor.page.locator("#message").evaluate(direction) == "rtl"
