@@ -193,7 +193,10 @@ def the_ledger_matches_the_turns(log: Log, told: Row) -> Iterator[str]:
         if turn is None or turn["session_id"] != attempt["session_id"]:
             yield f"attempt {attempt['id']} belongs to turn {attempt['turn_id']}, which is not in its session"
         last[attempt["turn_id"]] = attempt
+    made = {row["id"]: row["created_at"] for row in log.sessions}
     for turn_id, turn in log.turns.items():
+        if turn["started_at"] < made.get(turn["session_id"], ""):
+            continue  # copied with a branch: it ran elsewhere
         if turn["outcome"] == "completed" and last.get(turn_id, {}).get("status") != "ok":
             yield f"turn {turn_id} completed, its last attempt is {last.get(turn_id)}"
     for attempt in last.values():
