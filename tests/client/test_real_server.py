@@ -234,6 +234,13 @@ def test_ask_watch_and_stop_work_from_three_processes(real: RealServer, client: 
     assert watching.returncode == 0
 
 
+def test_an_attached_file_stands_in_the_log_by_its_hash(client: Client, session: str) -> None:
+    note = {"name": "note.txt", "media_type": "text/plain", "text": "Buy tea."}
+    assert client.send(session, "What do I need?", attachments=[note]).wait().outcome == "completed"
+    kept = client.session(session).items[0]["attachments"]
+    assert [(entry["name"], len(entry["sha256"])) for entry in kept] == [("note.txt", 64)]
+
+
 def test_text_deltas_are_the_whole_text(client: Client, session: str) -> None:
     turn = client.send(session, "Zwölf Boxkämpfer \u2028 jagen", "normal")
     assert "".join(event.text for event in turn if isinstance(event, TextDelta)) == turn.text

@@ -1,7 +1,7 @@
 """Everything a Python program can ask of a Timothy server."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
@@ -88,14 +88,20 @@ class Client:
             after = rows[-1].seq if rows else after
 
     def send(
-        self, session_id: str, message: str, model: str | None = None, key: str | None = None
+        self,
+        session_id: str,
+        message: str,
+        model: str | None = None,
+        key: str | None = None,
+        attachments: Sequence[Fields] = (),
     ) -> TurnStream:
         """Send a message, and the stream of the turn it starts. Raises TurnInFlight while another turn runs.
 
         It goes out with an Idempotency-Key (`key`, or one made here), so that it is sent again without fear
         when the line breaks before the answer. The same key sent later gives the same turn again.
+        An attachment is {"name", "media_type"} with "text", or with "data" in base64 for an image.
         """
-        body = {"message": message, **_given(model=model)}
+        body = {"message": message, **_given(model=model, attachments=list(attachments) or None)}
         return self._open(session_id, "messages", body, key)
 
     def retry(self, session_id: str, mode: Mode = "again", key: str | None = None) -> TurnStream:
