@@ -244,7 +244,7 @@ class TurnMachine:
     ) -> list[Effect]:
         self.ended = True
         attempt = self._account.cut(code or "length", self._now())
-        open_requests = [state.request.id for state in self._calls.open_requests() if state.request]
+        parked = [s.request.id for s in self._calls.open_requests() if s.request and s.parked]
         rows, closing = self._tools.abandon(self._calls)
         ending = decide(self._shown())
         order = EndTurn(
@@ -261,7 +261,7 @@ class TurnMachine:
             model=self._account.model,
             attempt=attempt,
         )
-        unpark = [Unpark(permission_id) for permission_id in open_requests]
+        unpark = [Unpark(permission_id) for permission_id in parked]
         return [CancelStream(), CancelTools(), *unpark, Finish(order, (*closing, ending.terminal))]
 
     def _shown(self) -> outcome.Shown:
