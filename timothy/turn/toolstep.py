@@ -128,7 +128,7 @@ class ToolStep:
                 return [Emit(state.request), Park(state.request)]
             case "answer" if state.decision is not None and not state.resolved:
                 return self._resolved(calls, state)
-            case "start" if not state.started:
+            case "start" if state.running and not state.started:
                 state.started = True
                 return [StartTool(state.call)]
             case "end" if state.result is not None and not state.shown:
