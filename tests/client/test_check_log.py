@@ -14,13 +14,13 @@ import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "check_log.py"
 SCHEMA = """
-CREATE TABLE sessions (id, title);
+CREATE TABLE sessions (id, title, created_at);
 CREATE TABLE turns (id, session_id, state, outcome, code, started_at, idempotency_key);
 CREATE TABLE session_events (session_id, seq, turn_id, kind, payload);
 CREATE TABLE attempts (id INTEGER PRIMARY KEY, session_id, turn_id, status, code);
 CREATE TABLE pending_states (turn_id, text);
 CREATE TABLE tool_starts (turn_id, call_id);
-INSERT INTO sessions VALUES ('s', NULL);
+INSERT INTO sessions VALUES ('s', NULL, '1970-01-01T00:00:00.000Z');
 """
 PARTIAL = {"text": "Hel", "final": True, "code": "interrupted"}
 SEND = {"session_id": "s", "turn_id": "t1", "key": "k1", "message": "one"}
