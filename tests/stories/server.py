@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import requests
@@ -34,7 +35,11 @@ class Server:
 
     def start(self, **environment: str) -> "Server":
         """Start the process, wait until it listens. Raises AssertionError with its words when it does not."""
-        self.process = self.launch(**environment)
+        variables = {"PYTHONUNBUFFERED": "1", **self.environment, **environment}
+        with open(self.home / "stderr", "a") as stderr:
+            self.process = subprocess.Popen(
+                self._command(), cwd=ROOT, env=os.environ | variables, text=True, stdout=PIPE, stderr=stderr
+            )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         found = re.search(r"(http://\S+)/#token=(\S+)", line)
@@ -44,19 +49,21 @@ class Server:
         self.url, self.token = found.groups()
         return self
 
-    def launch(self, *options: str, **environment: str) -> "subprocess.Popen[str]":
-        """The process alone, whatever becomes of it; its stderr goes to a file in the home."""
-        command = [sys.executable, "-m", MODULES[self.world], "--port", "0", "--home", str(self.home)]
-        command += options
-        variables = {**os.environ, "PYTHONUNBUFFERED": "1", **self.environment, **environment}
-        with open(self.home / "stderr", "a") as stderr:
-            return subprocess.Popen(
-                command, cwd=ROOT, env=variables, stdout=subprocess.PIPE, stderr=stderr, text=True
-            )
+    def refused(self, *options: str) -> str:
+        """What a start that must fail says: it ends by itself, with a status, and serves nothing."""
+        command = self._command(*options)
+        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=START_S)
+        assert ran.returncode != 0 and ran.stdout == ""
+        return ran.stderr
+
+    def _command(self, *options: str) -> list[str]:
+        module = MODULES[self.world]
+        return [sys.executable, "-m", module, "--port", "0", "--home", str(self.home), *options]
 
     def words(self) -> str:
         """What the server said on stderr."""
-        return (self.home / "stderr").read_text()
+        file = self.home / "stderr"
+        return file.read_text() if file.exists() else ""
 
     def kill(self) -> None:
         """kill -9."""
