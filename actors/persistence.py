@@ -84,7 +84,7 @@ class PersistenceActor(Permanent):
         try:  # an empty batch is a probe: does the storage work again?
             verdicts = self._native(self._commit, [write.order for write in batch])
         except STORAGE_FAULTS as error:
-            self._wait_for_storage(str(error))
+            self._wait_for_storage(str(_first(error)))
             return
         self._backlog.recovered()
         del self._backlog.pending[: len(batch)]
@@ -114,6 +114,15 @@ class PersistenceActor(Permanent):
         reason = self._backlog.fault or "the storage is too slow"
         for write in expired:
             _answer(write, Refused("storage_unavailable", f"this could not be saved in time: {reason}"))
+
+
+def _first(error: BaseException) -> BaseException:
+    """What went wrong first: the rollback after a full disk fails, too, and says nothing of the disk."""
+    first, before = error, error.__context__
+    while before is not None:
+        first = before if isinstance(before, STORAGE_FAULTS) else first
+        before = before.__context__
+    return first
 
 
 def _answer(write: Write, verdict: Verdict) -> None:
