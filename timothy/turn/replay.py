@@ -16,7 +16,8 @@ Wake = Callable[[], None]
 class Replay:
     """Numbered frames of one turn, encoded once. Sealed segments are kept compressed.
 
-    `append` and `close` belong to one writer at a time; `read` and `register` to anyone.
+    `append` and `close` belong to one writer at a time; `read` and `register` to anyone. Reading takes no
+    lock: a segment is one object, a list that only grows or the bytes that replace it.
     """
 
     def __init__(self, session_id: str, turn_id: str, started_at: str | None = None) -> None:
@@ -26,20 +27,18 @@ class Replay:
         self.state: TurnState = "running"
         self.last_seq = 0
         self.closed = False
-        self._sealed: list[bytes] = []
         self._tail: list[bytes] = []
+        self._segments: list[list[bytes] | bytes] = [self._tail]
         self._wakes: tuple[Wake, ...] = ()
         self._lock = threading.Lock()
 
     def append(self, event: Event) -> int:
         """Number the event, keep its frame, wake the viewers; returns its seq."""
         seq = self.last_seq + 1
-        data = frame(event, self.turn_id, seq)
-        with self._lock:
-            if len(self._tail) == SEGMENT:
-                self._seal()
-            self._tail.append(data)
-            self.last_seq = seq
+        if len(self._tail) == SEGMENT:
+            self._seal()
+        self._tail.append(frame(event, self.turn_id, seq))
+        self.last_seq = seq  # after the frame: a reader goes by it
         for wake in self._wakes:
             wake()
         return seq
@@ -53,10 +52,11 @@ class Replay:
 
     def read(self, cursor: int, limit: int = 16384) -> tuple[bytes, int]:
         """The frames after `cursor`, about `limit` bytes but at least one; and the cursor after them."""
-        with self._lock:
-            if cursor >= self.last_seq:
-                return b"", cursor
-            frames = self._frames(cursor)
+        if cursor >= self.last_seq:
+            return b"", cursor
+        frames = self._frames(cursor)
+        if len(frames) == 1:
+            return frames[0], cursor + 1
         taken = [frames[0]]
         size = len(frames[0])
         for data in frames[1:]:
@@ -90,13 +90,15 @@ class Replay:
         return found
 
     def _seal(self) -> None:
-        self._sealed.append(zlib.compress(b"".join(self._tail), 1))
+        self._segments[-1] = zlib.compress(b"".join(self._tail), 1)
         self._tail = []
+        self._segments.append(self._tail)
 
     def _frames(self, cursor: int) -> list[bytes]:
         """The frames after `cursor` that lie in one segment."""
         number, offset = divmod(cursor, SEGMENT)
-        if number < len(self._sealed):
-            parts = zlib.decompress(self._sealed[number]).split(b"\n\n")[offset:SEGMENT]
-            return [part + b"\n\n" for part in parts]
-        return self._tail[offset:]
+        segment = self._segments[number]
+        if isinstance(segment, list):
+            return segment[offset:]
+        parts = zlib.decompress(segment).split(b"\n\n")[offset:SEGMENT]
+        return [part + b"\n\n" for part in parts]
