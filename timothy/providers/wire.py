@@ -65,6 +65,7 @@ class Exchange:
         self._pace = Pace()
         self._first = True
         self._deadline = 0.0
+        self._armed = 0.0
         self._place = ""
 
     def send(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
@@ -140,7 +141,7 @@ class Exchange:
         self._place = target.netloc or self._place
         self._connection, path = connection(target, self._settings.connect_timeout_s, self._cancel)
         self._connection.connect()
-        self._socket = self._connection.sock
+        self._socket, self._armed = self._connection.sock, 0.0
         return path
 
     def _write(self, path: str, headers: Mapping[str, str], body: bytes) -> None:
@@ -154,6 +155,7 @@ class Exchange:
             self._check()  # it may have answered before it read all: the answer says why
         except FOREIGN as error:
             raise self._named(error, self._unanswered) from error
+        self._armed = 0.0  # urllib3 has set the time for connecting again
 
     def _refusal(self) -> bytes:
         """As much of a refusal's body as comes soon."""
@@ -177,13 +179,17 @@ class Exchange:
         return remaining
 
     def _rearm(self) -> None:
-        """The socket itself is the timer: its timeout is what is left."""
+        """The socket itself is the timer: its timeout is what is left, give or take a hundredth."""
         self._check()
         assert self._socket is not None
+        remaining = self._remaining()
+        if abs(remaining - self._armed) < remaining / 100:
+            return
         try:
-            self._socket.settimeout(self._remaining())
+            self._socket.settimeout(remaining)
         except OSError as error:
             raise self._named(error, self._broken) from error
+        self._armed = remaining
 
     def _named(
         self, error: Exception, translate: Callable[[Exception], ProviderError] | None
