@@ -20,7 +20,7 @@ from timothy.events import Error, Event, ReasoningDelta, TextDelta, ToolCall, To
 from timothy.gateway.base import Gateway
 from timothy.stream import TERMINAL
 
-YIELD_S = 0.004
+YIELD_S = 0.002
 BREATH_S = 1e-6  # not 0: under gevent that runs what is ready, but looks at no timer
 CONTENT = (TextDelta, ReasoningDelta, ToolCallStarted, ToolCall)
 

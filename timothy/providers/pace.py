@@ -2,8 +2,8 @@
 
 import time
 
-WORK_S = 0.004
-BLOCKED_S = 0.002
+WORK_S = 0.001
+BLOCKED_S = 0.0005
 # Not 0: under gevent that runs what is ready but looks at no timer, and a sleeper woke 270 ms late.
 A_MOMENT_S = 1e-6
 
