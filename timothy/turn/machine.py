@@ -215,7 +215,7 @@ class TurnMachine:
             return self._finish_answer(reason)
         if not self._offered:
             self._incomplete = "max_steps"
-            return [Emit(Incomplete("max_steps")), *self._finish_answer(reason)]
+            return self._finish_answer(reason, Incomplete("max_steps"))
         self._streaming = False
         calls = tuple(state.call for state in self._calls.states.values())
         self._signatures += signatures(calls)
@@ -235,12 +235,16 @@ class TurnMachine:
     def _fail(self, error: Error) -> list[Effect]:
         return self._finish(error.code, error.message, lambda shown: outcome.failed(shown, error))
 
-    def _finish_answer(self, reason: str) -> list[Effect]:
+    def _finish_answer(self, reason: str, *last: Event) -> list[Effect]:
         incomplete = self._incomplete
-        return self._finish(None, None, lambda shown: outcome.answered(shown, reason, incomplete))
+        return self._finish(None, None, lambda shown: outcome.answered(shown, reason, incomplete), last)
 
     def _finish(
-        self, code: str | None, message: str | None, decide: Callable[[outcome.Shown], outcome.Ending]
+        self,
+        code: str | None,
+        message: str | None,
+        decide: Callable[[outcome.Shown], outcome.Ending],
+        last: tuple[Event, ...] = (),
     ) -> list[Effect]:
         self.ended = True
         attempt = self._account.cut(code or "length", self._now())
@@ -262,7 +266,7 @@ class TurnMachine:
             attempt=attempt,
         )
         unpark = [Unpark(permission_id) for permission_id in parked]
-        return [CancelStream(), CancelTools(), *unpark, Finish(order, (*closing, ending.terminal))]
+        return [CancelStream(), CancelTools(), *unpark, Finish(order, (*closing, *last, ending.terminal))]
 
     def _shown(self) -> outcome.Shown:
         account = self._account
