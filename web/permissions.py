@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 from flask import Blueprint, Response
+from pykka import ActorRef
 
 from actors.base import Answer, deliver
 from actors.claims import Parked
@@ -32,14 +33,26 @@ def answer(permission_id: str) -> Response:
     decision = field(json_body(), "decision", str, required=True)
     if decision not in DECISIONS:
         raise BadRequest(f"`decision` must be one of {', '.join(DECISIONS)}, is {str(decision)[:80]!r}")
-    parked = system().pending.get(permission_id)
+    turn = _turn(permission_id)
     reply = Answer()
-    if parked is None or not deliver(parked.turn, AnswerPermission(permission_id, decision, reply)):
+    if turn is None or not deliver(turn, AnswerPermission(permission_id, decision, reply)):
         raise _resolved(permission_id)
     news: Answered = reply.get(timeout=ANSWER_S)
     if not news.first:
         raise AlreadyResolved(f"this was answered already: {news.decision}", decision=news.decision)
     return json_response({"ok": True, "decision": news.decision})
+
+
+def _turn(permission_id: str) -> ActorRef[Any] | None:
+    """The turn that asked, while it runs: it knows of an answer before the log does."""
+    parked = system().pending.get(permission_id)
+    if parked is not None:
+        return parked.turn
+    row = system().read(queries.permission, permission_id)
+    if row is None or row["decision"] is not None:
+        return None
+    claim = system().claims.get(row["session_id"])
+    return claim.turn if claim is not None else None
 
 
 def _resolved(permission_id: str) -> AlreadyResolved | NotFound:
