@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 import peewee
 
-from timothy.database import PendingStates, ToolStarts, Turns
+from timothy.database import PendingStates, SessionEvents, ToolStarts, Turns
 from timothy.errors import Interrupted
-from timothy.eventlog import queries
 from timothy.eventlog.records import EndTurn, Row
 from timothy.eventlog.store import Writer
 from timothy.events import AttemptEnded
@@ -32,7 +31,9 @@ def recover(database: peewee.SqliteDatabase, writer: Writer) -> list[Recovered]:
     unfinished = list(Turns.select().where(Turns.state == "running").dicts().execute(database))
     done: list[Recovered] = []
     for start in range(0, len(unfinished), _BATCH):
-        orders = [_evidence(database, turn) for turn in unfinished[start : start + _BATCH]]
+        batch = unfinished[start : start + _BATCH]
+        left = Left(database, [turn["id"] for turn in batch])
+        orders = [_evidence(left, turn) for turn in batch]
         for order, verdict in zip(orders, writer.commit(orders), strict=True):
             if not hasattr(verdict, "seq"):
                 raise RuntimeError(f"turn {order.turn_id} cannot be recovered: {verdict}")
@@ -42,12 +43,33 @@ def recover(database: peewee.SqliteDatabase, writer: Writer) -> list[Recovered]:
     return done
 
 
-def _evidence(database: peewee.SqliteDatabase, turn: dict[str, Any]) -> EndTurn:
-    pieces = _pieces(database, turn["id"])
+class Left:
+    """What turns left behind, by turn: a query for many turns costs hardly more than one for one."""
+
+    def __init__(self, database: peewee.SqliteDatabase, turn_ids: list[str]) -> None:
+        asked = SessionEvents.kind.in_(("permission_request", "permission_resolved"))
+        self.pieces = _of(database, turn_ids, PendingStates, PendingStates.number)
+        self.tools = _of(database, turn_ids, ToolStarts, ToolStarts.id)
+        self.permissions = _of(database, turn_ids, SessionEvents, SessionEvents.seq, asked)
+
+
+def _of(
+    database: peewee.SqliteDatabase, turn_ids: list[str], table: Any, order: Any, *where: Any
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of these turns in `table`, in order, by turn."""
+    found: dict[str, list[dict[str, Any]]] = {turn_id: [] for turn_id in turn_ids}
+    query = table.select().where(table.turn_id.in_(turn_ids), *where).order_by(order)
+    for row in query.dicts().execute(database):
+        found[row["turn_id"]].append(row)
+    return found
+
+
+def _evidence(left: Left, turn: dict[str, Any]) -> EndTurn:
+    pieces = left.pieces[turn["id"]]
     text = "".join(piece["text"] for piece in pieces)
     reasoning = "".join(piece["reasoning"] for piece in pieces)
     provider, model = (pieces[-1]["provider"], pieces[-1]["model"]) if pieces else (None, None)
-    rows = [*_open_permissions(database, turn["id"]), *_cut_tools(database, turn["id"])]
+    rows = [*_open_permissions(left.permissions[turn["id"]]), *_cut_tools(left.tools[turn["id"]])]
     return EndTurn(
         append_id=str(uuid.uuid4()),
         session_id=turn["session_id"],
@@ -64,11 +86,6 @@ def _evidence(database: peewee.SqliteDatabase, turn: dict[str, Any]) -> EndTurn:
     )
 
 
-def _pieces(database: peewee.SqliteDatabase, turn_id: str) -> list[dict[str, Any]]:
-    query = PendingStates.select().where(PendingStates.turn_id == turn_id).order_by(PendingStates.number)
-    return list(query.dicts().execute(database))
-
-
 def _last(text: str, reasoning: str, provider: str | None, model: str | None) -> Row:
     common: dict[str, Any] = {"code": Interrupted.code, "message": MESSAGE, "duration_ms": None}
     common |= {"provider": provider, "model": model}
@@ -79,17 +96,16 @@ def _last(text: str, reasoning: str, provider: str | None, model: str | None) ->
     return Row("turn_failed", {**common, "retryable": True})
 
 
-def _open_permissions(database: peewee.SqliteDatabase, turn_id: str) -> Iterator[Row]:
-    records = queries.turn_records(database, turn_id)
-    resolved = {record.payload["id"] for record in records if record.kind == "permission_resolved"}
-    for record in records:
-        if record.kind == "permission_request" and record.payload["id"] not in resolved:
-            yield Row("permission_resolved", {"id": record.payload["id"], "decision": "cancelled"})
+def _open_permissions(rows: list[dict[str, Any]]) -> Iterator[Row]:
+    payloads = [(row["kind"], msgspec.json.decode(row["payload"])["id"]) for row in rows]
+    resolved = {permission_id for kind, permission_id in payloads if kind == "permission_resolved"}
+    for kind, permission_id in payloads:
+        if kind == "permission_request" and permission_id not in resolved:
+            yield Row("permission_resolved", {"id": permission_id, "decision": "cancelled"})
 
 
-def _cut_tools(database: peewee.SqliteDatabase, turn_id: str) -> Iterator[Row]:
-    query = ToolStarts.select().where(ToolStarts.turn_id == turn_id).order_by(ToolStarts.id)
-    for start in query.dicts().execute(database):
+def _cut_tools(starts: list[dict[str, Any]]) -> Iterator[Row]:
+    for start in starts:
         payload = {"call_id": start["call_id"], "name": start["name"]}
         payload |= {"input": msgspec.json.decode(start["input"]), "status": "cancelled"}
         yield Row("tool_execution", {**payload, "result": "interrupted, may have run", "duration_ms": None})
