@@ -229,6 +229,7 @@ function turnEnded(from, view) {
 
 function turnWaits(from, view) {
   const part = view.parts.findLast((one) => one.kind === "permission" && one.decision === null);
+  listChanged();
   announce(`Waiting for you${part ? `: ${part.tool} asks for permission` : ""}`);
   tell("waiting for you", titleOf(from.session), () => go(`#/s/${from.id}`));
   setTimeout(() => {
@@ -261,7 +262,9 @@ function agree() {
 // --- showing ---
 
 function listChanged() {
-  sidebar.update(overview.sessions, { currentId: open?.id ?? null, waiting: overview.waiting, more: overview.more });
+  const waiting = new Set(overview.waiting);
+  if (open?.live?.state === "waiting") waiting.add(open.id);
+  sidebar.update(overview.sessions, { currentId: open?.id ?? null, waiting, more: overview.more });
   schedule();
 }
 

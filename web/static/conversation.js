@@ -283,7 +283,7 @@ export class Conversation {
     try {
       turn = await api.readTurn(this.id, turnId);
     } catch (error) {
-      if (!(error instanceof api.Unreachable)) throw error;
+      if (error instanceof api.Refused) await this.sync();
       return; // asked again in a while
     }
     if (turn.state === "ended") await this.sync();

@@ -41,11 +41,9 @@ export function beep() {
   const context = new AudioContext();
   const tone = context.createOscillator();
   const gain = context.createGain();
-  gain.gain.setValueAtTime(0.08, context.currentTime);
-  gain.gain.exponentialRampToValueAtTime(0.0001, context.currentTime + 0.5);
-  tone.frequency.value = 660;
+  gain.gain.value = 0.05;
   tone.connect(gain).connect(context.destination);
   tone.start();
-  tone.stop(context.currentTime + 0.5);
+  tone.stop(context.currentTime + 0.2);
   tone.addEventListener("ended", () => context.close());
 }

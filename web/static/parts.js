@@ -128,7 +128,7 @@ class Permission {
       this.#part = part;
       this.element.classList.toggle("is-open", open);
       this.element.dataset.permission = part.id;
-      setText(this.#title, `${part.tool} ${open ? "asks to go on: it" : "asked:"} ${danger(part.danger)}`);
+      setText(this.#title, open ? `Allow ${part.tool}? It ${danger(part.danger)}.` : `${part.tool} asked`);
       setText(this.#what, described(part.input));
       setText(this.#why, part.rationale || "");
       this.#choices.hidden = !open;

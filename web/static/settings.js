@@ -46,10 +46,10 @@ function walk(tabs, event) {
 
 const EXAMPLE = `[[providers]]
 name = "home"
-driver = "openai"        # any OpenAI-compatible server; or anthropic, ollama
+driver = "openai"        # or anthropic, ollama
 base_url = "http://127.0.0.1:8080/v1"
 model = "qwen3-8b"
-api_key_env = "HOME_KEY" # the name of an environment variable, if it asks for a key`;
+api_key_env = "HOME_KEY" # the name of an environment variable`;
 
 async function providers() {
   const { providers: chain } = await api.get("/v1/providers");

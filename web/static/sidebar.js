@@ -136,7 +136,7 @@ export class Sidebar {
   #walkMenu(menu, event) {
     const items = [...menu.children];
     const index = items.indexOf(document.activeElement);
-    const next = { ArrowDown: index + 1, ArrowUp: index - 1, Home: 0, End: items.length - 1 }[event.key];
+    const next = { ArrowDown: index + 1, ArrowUp: index - 1 }[event.key];
     if (next === undefined) return;
     event.preventDefault();
     items[(next + items.length) % items.length].focus();

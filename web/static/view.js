@@ -132,7 +132,7 @@ class UserMessage {
     setText(this.#text, turn.user.text);
     const kept = turn.user.attachments ?? [];
     if (this.#attachments.childElementCount !== kept.length) this.#attachments.replaceChildren(...kept.map(shown));
-    this.#actions.hidden = !Number.isInteger(turn.user.seq);
+    this.#actions.style.visibility = Number.isInteger(turn.user.seq) ? "" : "hidden";
   }
 
   // The text becomes a field; sending it makes a new conversation from here.

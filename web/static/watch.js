@@ -8,6 +8,7 @@ const LONGEST_SILENCE_MS = 45_000;
 // A browser opens six connections to one host, all tabs together. So no more than three tabs hold a stream open;
 // any further one looks in for a moment, once a second, by the same cursor.
 const STREAMS_IN_ALL_TABS = 3;
+const NOT_HERE = new Set([401, 404]);
 const GLIMPSE_MS = 350;
 const BETWEEN_GLIMPSES_MS = 700;
 
@@ -122,7 +123,7 @@ export class Watcher {
       return await this.#read(run, response, glimpse, abort);
     } catch (error) {
       if (run !== this.#run) return "over";
-      if (!(error instanceof Refused) || error.status >= 500) return "cut";
+      if (!(error instanceof Refused) || !NOT_HERE.has(error.status)) return "cut";
       this.#set("over");
       this.hooks.gone(error);
       return "over";
