@@ -14,6 +14,9 @@ from web.serve import check_host, link, shut_down
 from web.server import listen_in_threads, on_signals
 
 
+SIGNAL_CHECK_S = 0.2
+
+
 class _Stoppable:
     """werkzeug's server with the `stop` that gevent's has."""
 
@@ -41,7 +44,8 @@ def main(host: str, port: int, config_file: Path | None, home: Path) -> None:
     on_signals(stopping)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     click.echo(f"Timothy listens: {link(host, server.server_port, token)}")
-    stopping.wait()
+    while not stopping.wait(SIGNAL_CHECK_S):
+        pass  # a signal that another thread took is handled here, but does not end this wait
     shut_down(system, _Stoppable(server))
 
 
