@@ -1,7 +1,7 @@
 """The floor of the benchmark: a server that passes the provider's bytes on, and does nothing else.
 
-As a process: `bench_floor.py PROVIDER_PORT` prints its port and serves until it is killed. It stands on what the
-product stands on: Flask under gevent's server, requests for the provider.
+As a process: `bench_floor.py PROVIDER_PORT` prints its port and serves until it is killed. It stands on what
+the product stands on: Flask under gevent's server, requests for the provider.
 """
 
 from gevent import monkey

@@ -1,4 +1,4 @@
-"""The processes of a benchmark: the provider, the floor, and the product itself, each with its processor time."""
+"""The processes of a benchmark: the provider, the floor and the product, each with its processor time."""
 
 import json
 import os
@@ -47,7 +47,7 @@ class Process:
         return self._process.pid
 
     def processor_s(self) -> float:
-        """The processor time that the process has used so far, in seconds (proc(5), stat: utime and stime)."""
+        """The processor time that the process has used, in seconds (proc(5), stat: utime and stime)."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,8 +1,9 @@
 """The provider of the benchmark: raw sockets that speak Chat Completions as cheaply as can be.
 
 As a process: `bench_source.py` prints its port and serves until it is killed. The model's name is the order:
-`flood-N` sends N tokens as fast as they are taken, `paced-R-N` sends N tokens at R a second, each with the time
-of its sending. Every token is a chunk of its own (RFC 9112, section 7.1) with one event, as llama.cpp sends it.
+`flood-N` sends N tokens as fast as they are taken, `paced-R-N` sends N tokens at R a second, each with the
+time of its sending. Every token is a chunk of its own (RFC 9112, section 7.1) with one event, as llama.cpp
+sends it.
 """
 
 import heapq

@@ -25,7 +25,7 @@ STOP_MOST_MS = 250.0
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured: tokens of a saturated turn, paced turns, their seconds, and how often all of it."""
+    """How much: tokens of a saturated turn, paced turns and their seconds, and how often all of it."""
 
     tokens: int
     turns: int
@@ -135,7 +135,7 @@ def _paced(floor: Server, product: Server, size: Size) -> tuple[Run, Run]:
 
 
 def fairness(report: Report, product: Product, size: Size, turns: int) -> None:
-    """What others feel while turns flood, and how long a stop takes then. (The floor starves everyone else.)"""
+    """What others feel while turns flood, and how long a stop takes. (The floor starves everyone else.)"""
     report.title(f"fairness: others, while {turns} saturated turns run (idle, flooded)")
     probes = round(size.seconds * 10)
     idle = _health_ms(product.process, probes)
