@@ -13,7 +13,6 @@ from web.app import create_app
 from web.serve import check_host, link, shut_down
 from web.server import listen_in_threads, on_signals
 
-
 SIGNAL_CHECK_S = 0.2
 
 
