@@ -62,7 +62,7 @@ class Seen:
 
 
 def watch(asks: Sequence[Ask], *, stamped: bool, apart_s: float = 0.0) -> list[Seen]:
-    """Begin the streams, `apart_s` apart, and read all to their ends. Raises OSError after 60 s of silence."""
+    """Begin the streams, `apart_s` apart; read all to their ends. Raises OSError after 60 s of silence."""
     selector = selectors.DefaultSelector()
     waiting = [(time.monotonic() + number * apart_s, ask) for number, ask in enumerate(asks)][::-1]
     seen: list[Seen] = []

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from bench_report import Report
 from bench_servers import Product
@@ -22,7 +23,7 @@ START_MOST_S = 5.0
 BATCH = 200
 PIECES = 20
 PIECE = "words of an answer that was saved as it grew " * 5
-SAME = {"usage": None, "cost": None, "provider": "bench", "model": "bench"}
+SAME: dict[str, Any] = {"usage": None, "cost": None, "provider": "bench", "model": "bench"}
 
 
 def main() -> None:
@@ -58,7 +59,7 @@ def fill(home: Path, sessions: int, unfinished: int) -> None:
 
 
 def _session(ended: bool) -> list[AnyOrder]:
-    ids = {"session_id": str(uuid.uuid4()), "turn_id": str(uuid.uuid4())}
+    ids: dict[str, Any] = {"session_id": str(uuid.uuid4()), "turn_id": str(uuid.uuid4())}
     orders: list[AnyOrder] = [
         CreateSession(append_id=_id(), session_id=ids["session_id"], title="benchmark"),
         BeginTurn(append_id=_id(), **ids, mode="new", started_at=stamp(), payload={"text": "Go on."}),
