@@ -44,9 +44,10 @@ class View:
 
 
 class History:
-    """Everything that the clients were told, from all threads; `enough` once `turns` turns were taken."""
+    """What the clients were told, from all threads; `enough` at `turns` turns, or at the deadline."""
 
-    def __init__(self, turns: int, deadline: float) -> None:
+    def __init__(self, turns: int) -> None:
+        self.deadline = float("inf")
         self.sends: list[dict[str, Any]] = []
         self.views: list[View] = []
         self.probes: list[dict[str, Any]] = []
@@ -54,12 +55,11 @@ class History:
         self.surprises: list[str] = []
         self._turn_ids: set[str] = set()
         self._turns = turns
-        self._deadline = deadline
         self._lock = threading.Lock()
 
     @property
     def enough(self) -> bool:
-        return len(self._turn_ids) >= self._turns or time.monotonic() > self._deadline
+        return len(self._turn_ids) >= self._turns or time.monotonic() > self.deadline
 
     @property
     def turns(self) -> int:

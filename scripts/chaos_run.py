@@ -92,7 +92,7 @@ class Run:
         order = self._random.choices(behaviours, weights, k=options.turns * 2)
         self._provider.order(ENTRIES["fickle"], order)
         self.server = Server(folder / "home", self._provider.url)
-        self.history = History(options.turns, time.monotonic() + options.minutes * 60)
+        self.history = History(options.turns)
         self.fills = 0
         self.reached: Counter[str] = Counter()
         self._step = ""
@@ -113,6 +113,7 @@ class Run:
             )
             for _ in range(self._options.clients)
         ]
+        self.history.deadline = time.monotonic() + self._options.minutes * 60
         for visitor in visitors:
             visitor.start()
         self._wreak(visitors)
