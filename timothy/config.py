@@ -15,6 +15,7 @@ from timothy.errors import ConfigError
 DriverName = Literal["openai", "anthropic", "ollama", "local", "scripted"]
 LOCAL_DRIVERS = ("ollama", "local")
 _UNITS = {"s": 1, "m": 60, "h": 3600}
+_MOST = {"heartbeat_s": 20, "checkpoint_s": 2}  # what clients and the log are promised
 
 
 class Section(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -272,8 +273,10 @@ def _positive(config: Config, where: str) -> None:
         section = getattr(config, name)
         for key in section.__struct_fields__:
             value = getattr(section, key)
-            if isinstance(value, (int, float)) and not 0 < value < 1e9:
-                raise ConfigError(f"{where}: key {name}.{key}: {value:g} is out of range; allowed: above 0")
+            most = _MOST.get(key, 1e9)
+            if isinstance(value, (int, float)) and not 0 < value <= most:
+                allowed = f"above 0, at most {most:g}" if key in _MOST else "above 0"
+                raise ConfigError(f"{where}: key {name}.{key}: {value:g} is out of range; allowed: {allowed}")
 
 
 def _check_mcp(config: Config, where: str) -> None:
@@ -306,4 +309,8 @@ def _check_provider(entry: ProviderSettings, where: str, names: list[str]) -> No
         value = getattr(entry, field)
         if value is not None and not 0 < value < 1e9:
             raise ConfigError(f"{key}.{field}: {value:g} is out of range; allowed: above 0")
+    for field in ("price_in", "price_out", "price_cached"):
+        price = getattr(entry, field)
+        if price is not None and not 0 <= price < 1e9:
+            raise ConfigError(f"{key}.{field}: {price:g} is out of range; allowed: 0 or more")
     entry.api_key()

@@ -1,11 +1,18 @@
 """Many answers to one permission request at once: one counts, and all others hear which."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import requests
 
 from tests.fakes.provider import Behaviour, FakeProvider
 from tests.stories.server import Server
 
 WRITE = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
+
+
+def answered(server: Server, path: str, decision: str) -> requests.Response:
+    return server.call("POST", path, {"decision": decision})
 
 
 def test_a_loser_hears_the_first_answer_also_before_it_is_durable(
@@ -17,7 +24,8 @@ def test_a_loser_hears_the_first_answer_also_before_it_is_durable(
         path = f"/v1/permissions/{tab.until('permission_request')['id']}"
         decisions = ["once", "deny", "once", "deny"]
         with ThreadPoolExecutor(len(decisions)) as people:
-            given = people.map(lambda word: server.call("POST", path, {"decision": word}), decisions)
+            call = partial(answered, server, path)
+            given = people.map(call, decisions)
             answers = [(answer.status_code, answer.json()) for answer in given]
         shown = tab.until("permission_resolved")["decision"]
         tab.rest()

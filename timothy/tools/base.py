@@ -10,6 +10,7 @@ import msgspec
 import timothy.tools
 from timothy.cancel import Cancel
 from timothy.config import Config, Tools
+from timothy.errors import ConfigError
 from timothy.tools.notes import Notes
 
 Danger = Literal["read", "write", "execute", "network"]
@@ -67,14 +68,31 @@ def find(config: Config, home: Path) -> dict[str, Tool]:
     """Every tool of this package that `config` provides for, by name. Those of MCP servers come on top.
 
     A tool's module has its instance as `TOOL` and, where it needs settings, `configured(config) -> bool`.
+    Raises ConfigError when `allow` or `deny` name a tool that there is not.
     """
     tools: dict[str, Tool] = {}
+    known: list[str] = []
     for module_info in pkgutil.iter_modules(timothy.tools.__path__):
         module = importlib.import_module(f"timothy.tools.{module_info.name}")
         tool = getattr(module, "TOOL", None)
-        if tool is not None and getattr(module, "configured", lambda _: True)(config):
-            tools[tool.name] = cast(Tool, tool)
+        if tool is not None:
+            known.append(tool.name)
+            if getattr(module, "configured", lambda _: True)(config):
+                tools[tool.name] = cast(Tool, tool)
+    _check_names(config, sorted(known))
     return dict(sorted(tools.items()))
+
+
+def _check_names(config: Config, known: list[str]) -> None:
+    servers = {server.name for server in config.mcp}
+    for key in ("allow", "deny"):
+        for entry in getattr(config.tools, key):
+            name = entry.partition(":")[0]
+            if name not in (*known, "*") and name.partition(".")[0] not in servers:
+                raise ConfigError(
+                    f"the configuration's key tools.{key}: there is no tool {name!r};"
+                    f" allowed: {', '.join(known)}, SERVER.TOOL of a configured MCP server, *"
+                )
 
 
 def workspace(config: Config, home: Path) -> Path:
