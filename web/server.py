@@ -7,9 +7,11 @@ from typing import Any
 
 from flask import Flask
 
+from timothy.errors import StartError
+
 
 def listen(app: Flask, host: str, port: int) -> Any:
-    """gevent's server, listening. Its `server_port` is the real one."""
+    """gevent's server, listening. Its `server_port` is the real one. Raises StartError."""
     from gevent.pywsgi import WSGIHandler, WSGIServer
 
     class Handler(WSGIHandler):
@@ -23,7 +25,10 @@ def listen(app: Flask, host: str, port: int) -> Any:
             super().handle()
 
     server = WSGIServer((host, port), app, handler_class=Handler, log=None)
-    server.start()
+    try:
+        server.start()
+    except OSError as error:
+        raise StartError(f"cannot listen on {host}, port {port}: {error.strerror or error}") from error
     return server
 
 
