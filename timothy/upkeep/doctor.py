@@ -32,8 +32,10 @@ class NoDatabase(Exception):
 CHECKS: dict[str, str] = {
     "seq_gapless": """
         SELECT 'session ' || session_id,
-               'seq runs from ' || MIN(seq) || ' to ' || MAX(seq) || ' in ' || COUNT(*) || ' rows'
-        FROM session_events GROUP BY session_id HAVING MIN(seq) != 1 OR MAX(seq) != COUNT(*)""",
+               'seq runs from ' || MIN(seq) || ' to ' || MAX(seq) || ' in ' || COUNT(*) || ' rows, '
+               || COUNT(DISTINCT seq) || ' of them different'
+        FROM session_events GROUP BY session_id
+        HAVING MIN(seq) != 1 OR MAX(seq) != COUNT(*) OR COUNT(DISTINCT seq) != COUNT(*)""",
     "session_of_event": """
         SELECT DISTINCT 'session ' || session_id, 'there are rows of a session that does not exist'
         FROM session_events WHERE session_id NOT IN (SELECT id FROM sessions)""",
