@@ -32,6 +32,7 @@ script = "script.json"
 """
 GATES = ("one", "two", "three")
 HOSTILE = json.loads((Path(__file__).parent / "hostile.json").read_text(encoding="utf-8"))
+LINE = "A line of an answer that is a megabyte long. " * 10 + "\n\n"
 WORDS = "Here are words that come one at a time, as they would from a model. "
 MARKDOWN = (
     "## Heading\n\nSome **bold** words.\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n"
@@ -47,17 +48,10 @@ def script(home: Path) -> dict[str, Any]:
     ]
     rules: list[tuple[str, list[dict[str, Any]]]] = [
         *gates,
-        (
-            "slowly",
-            [
-                {"text": word, "delay_s": 0.03}
-                for word in (WORDS * 20).split(" ")[:200]
-                for word in (word + " ",)
-            ],
-        ),
+        ("slowly", [{"text": word + " ", "delay_s": 0.03} for word in (WORDS * 4).split()]),
         ("markdown", [{"text": MARKDOWN}]),
         ("hostile", [{"text": text + "\n\n"} for text in HOSTILE]),
-        ("megabyte", [{"text": "A line of an answer that is a megabyte long.\n\n", "repeat": 22_000}]),
+        ("megabyte", [{"text": LINE, "repeat": 2_300}]),
         ("many tokens", [{"text": "token ", "repeat": 100}, {"text": "line\n\n"}] * 200),
         (
             "half an answer",
