@@ -1,5 +1,6 @@
 """`timothy serve`: the server under gevent, from the first import to the last goodbye."""
 
+import gc
 import ipaddress
 import logging
 import sys
@@ -10,6 +11,8 @@ import click
 
 from timothy.cli import home_option
 from timothy.errors import ConfigError, StartError
+
+SWITCH_S = 0.0005
 
 
 @click.command()
@@ -69,11 +72,18 @@ def run(host: str, port: int, config_file: Path | None, home: Path) -> None:
     system = System(config, home)
     token = homes.token(home)
     server = listen(create_app(system, token), host, port)
+    shorten_pauses()
     stopping = Event()
     on_signals(stopping)
     click.echo(f"Timothy listens: {link(host, server.server_port, token)}")
     stopping.wait()
     shut_down(system, server)
+
+
+def shorten_pauses() -> None:
+    """What holds the loop up holds every stream up."""
+    sys.setswitchinterval(SWITCH_S)  # so long may the database's native thread keep the loop waiting
+    gc.freeze()  # what is loaded by now stays: no collection needs to look through it again
 
 
 def link(host: str, port: int, token: str) -> str:
