@@ -1,0 +1,95 @@
+"""The one door to real threads."""
+
+import threading
+import time
+
+import pytest
+
+from actors.native import Native, Pool, patched
+
+
+@pytest.fixture
+def native():
+    native = Native()
+    yield native
+    native.close()
+
+
+def test_the_world_is_known(world):
+    assert patched() == (world == "gevent")
+
+
+def test_a_result_and_an_exception_come_back_to_the_caller(native, capfd):
+    assert native(pow, 2, 10) == 1024
+    with pytest.raises(ZeroDivisionError):
+        native(lambda: 1 / 0)
+    with pytest.raises(OSError, match="disk"):
+        native(_raise, OSError("disk"))
+    assert native(lambda: None) is None
+    assert capfd.readouterr().err == ""
+
+
+def _raise(error):
+    raise error
+
+
+def test_one_piece_of_work_at_a_time(native):
+    running, most = [], []
+
+    def work():
+        running.append(1)
+        most.append(len(running))
+        real_sleep(0.002)
+        running.pop()
+
+    callers = [threading.Thread(target=native, args=(work,)) for _ in range(8)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert most == [1] * 8
+
+
+def real_sleep(seconds):
+    """A wait that blocks its real thread: what a commit does."""
+    try:
+        from gevent import monkey
+
+        monkey.get_original("time", "sleep")(seconds)
+    except ImportError:
+        time.sleep(seconds)
+
+
+def test_work_parks_only_its_caller(native):
+    """Others go on while a commit takes its time."""
+    ticks, done = [], threading.Event()
+
+    def tick():
+        while not done.is_set():
+            ticks.append(1)
+            time.sleep(0.002)
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    native(real_sleep, 0.1)
+    done.set()
+    ticker.join()
+    assert len(ticks) > 10
+
+
+class Resource:
+    def __init__(self):
+        self.closed = False
+
+    def close(self):
+        self.closed = True
+
+
+def test_a_pool_uses_its_resources_in_turn_and_closes_them_all():
+    resources = [Resource(), Resource()]
+    pool = Pool(resources)
+    used = [pool(lambda resource, word, end: (resource, word + end), "a", end="!") for _ in range(4)]
+    assert [word for _, word in used] == ["a!"] * 4
+    assert {id(resource) for resource, _ in used} == set(map(id, resources))
+    pool.close()
+    assert all(resource.closed for resource in resources)
