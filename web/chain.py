@@ -52,4 +52,6 @@ def usage() -> Response:
     if group not in ledger.GROUPS:
         raise BadRequest(f"`group` must be one of {', '.join(ledger.GROUPS)}, is {group[:80]!r}")
     start, end = (ledger.bound(name, request.args.get(name)) for name in ("from", "to"))
-    return json_response(system().read(ledger.usage, group=group, start=start, end=end))
+    here = system()
+    sums = here.read(ledger.usage, group=group, start=start, end=end)
+    return json_response({**sums, "currency": here.config.usage.currency})

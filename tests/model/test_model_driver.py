@@ -96,6 +96,18 @@ def test_the_first_attempt_shows_the_loading_and_then_answers(own_driver: local.
     assert isinstance(events[-1], Done | Error)
 
 
+def test_the_state_says_what_the_model_does_before_and_after_its_first_use(own_driver: local.Driver) -> None:
+    assert own_driver.state() == "SmolLM2-135M-Instruct.Q4_1.gguf, 98 MB, loads at the first message"
+    list(own_driver.stream(asked("Say hello."), Cancel()))
+    assert own_driver.state().endswith("98 MB, ready")
+    os.kill(pid(own_driver), signal.SIGKILL)
+    eventually(lambda: own_driver.state().endswith("loads at the first message"))
+
+
+def test_the_state_without_weights_says_how_to_fetch_them(tmp_path: Path) -> None:
+    assert "timothy model fetch" in local.Driver(EMBEDDED, tmp_path).state()
+
+
 def test_an_answer_ends_with_its_tokens_and_one_terminal(driver: local.Driver) -> None:
     events = collected(driver, "What is the capital of France? Answer in one word.")
     *text, usage, done = [event for event in events if not isinstance(event, Status | Incomplete)]

@@ -21,7 +21,7 @@ class ModelRow(msgspec.Struct, frozen=True):
 
 
 class ProviderRow(msgspec.Struct, frozen=True):
-    """A row of `GET /v1/providers`; `cooling_until` is RFC 3339 or None."""
+    """A row of `GET /v1/providers`; `cooling_until` is RFC 3339 or None, `state` what a local model does."""
 
     name: str
     driver: str
@@ -29,6 +29,7 @@ class ProviderRow(msgspec.Struct, frozen=True):
     healthy: bool
     cooling_until: str | None
     last_error: str | None
+    state: str | None = None
 
 
 class Gateway(Protocol):

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
+import msgspec
+
 from timothy.cancel import Cancel
 from timothy.config import ProviderSettings
 from timothy.conversation import ModelRequest
@@ -13,7 +15,7 @@ from timothy.gateway.base import ModelRow, ProviderRow
 from timothy.gateway.chain import Chain
 from timothy.gateway.clock import Clock
 from timothy.gateway.cooling import Cooling
-from timothy.providers.base import Driver, load
+from timothy.providers.base import Driver, Stateful, load
 from timothy.stream import failure, terminated
 
 
@@ -49,7 +51,13 @@ class LocalGateway:
 
     def providers(self) -> list[ProviderRow]:
         """The chain in order, and how each entry does."""
-        return [self._cooling.row(entry) for entry in self._chain]
+        return [self._row(entry) for entry in self._chain]
+
+    def _row(self, entry: ProviderSettings) -> ProviderRow:
+        """With the state of a driver that has one: the embedded model's."""
+        driver = self._drivers[entry.name]
+        state = driver.state() if isinstance(driver, Stateful) else None
+        return msgspec.structs.replace(self._cooling.row(entry), state=state)
 
     def close(self) -> None:
         """Give back what the drivers hold."""

@@ -56,6 +56,14 @@ class Child:
                 self._run = Run(self.model, self._window, self._command)
             return self._run
 
+    @property
+    def state(self) -> str:
+        """In one word: `asleep` before the first use and after a death, `loading`, or `ready`."""
+        run = self._run
+        if run is None or not run.alive:
+            return "asleep"
+        return "ready" if run.settled else "loading"
+
     def close(self) -> None:
         """End the process, and start none again."""
         with self._lock:

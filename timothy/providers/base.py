@@ -3,7 +3,7 @@
 import importlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 from timothy.cancel import Cancel
 from timothy.config import ProviderSettings
@@ -25,6 +25,15 @@ class Driver(Protocol):
 
     def close(self) -> None:
         """Give back what the driver holds (a child process); further streams fail by name."""
+        ...
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """A driver that can say what its model does, before anybody asks it something."""
+
+    def state(self) -> str:
+        """In words for a person."""
         ...
 
 

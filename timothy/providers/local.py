@@ -55,6 +55,17 @@ class Driver:
             if self._child is not None:
                 self._child.close()
 
+    def state(self) -> str:
+        """For a person: the model's file, its size, and whether it is loaded; or what is missing."""
+        try:
+            file = self._file()
+        except ProviderUnreachable as error:
+            return error.message
+        doing = "asleep" if self._child is None else self._child.state
+        if doing == "asleep":
+            doing = "loads at the first message"
+        return f"{file.name}, {file.stat().st_size / 1e6:.0f} MB, {doing}"
+
     def _attempt(self, request: ModelRequest, cancel: Cancel) -> Iterator[Event]:
         run = self._model().run()
         if not run.settled:

@@ -58,7 +58,7 @@ async function providers() {
       "li",
       {},
       h("div", { class: "row" }, h("strong", { text: entry.name }), h("span", { class: "muted", text: `${entry.driver} · ${entry.model}` })),
-      h("p", { class: entry.healthy ? "" : "warning", text: health(entry) }),
+      h("p", { class: entry.healthy ? "" : "warning", text: (entry.healthy && entry.state) || health(entry) }),
       testButton(entry),
     ),
   );

@@ -24,7 +24,7 @@ function describe(providers, settings) {
   if (!first) return ["No model is set up yet. ", better];
   const name = h("strong", { text: first.model || first.name });
   if (first.driver === "local")
-    return [name, " answers: a small model that runs on this machine alone. It is good for trying things out; check what it says. ", better];
+    return [name, ` answers, on this machine alone (${first.state}). It is small: good for trying things out; check what it says. `, better];
   const others = providers.length > 1 ? ` If ${first.name} fails, ${providers.length - 1} more can take over.` : "";
   return [name, ` answers, from ${first.name}.${others}`];
 }
