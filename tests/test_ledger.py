@@ -103,7 +103,7 @@ def test_a_range_begins_with_its_start_and_a_day_counts_as_an_end(filled, start,
     assert ledger.usage(filled, group="day", start=start, end=end)["total"]["attempts"] == count
 
 
-@pytest.mark.parametrize("text", [None, "2026-01-31", "2026-01-31T12:00Z", "2026-01-31T12:00:00.123Z"])
+@pytest.mark.parametrize("text", [None, "2026-01-31", "2026-01-31T12:00:00.123Z"])
 def test_a_day_or_a_moment_is_a_bound(text):
     assert ledger.bound("from", text) == text
 

@@ -1,6 +1,7 @@
 """The ledger read as sums: attempts, tokens and money by day, provider, model or session."""
 
 import re
+from datetime import datetime
 from typing import Any
 
 import peewee
@@ -20,10 +21,16 @@ _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|\+0
 
 
 def bound(name: str, text: str | None) -> str | None:
-    """An end of the time range: a day or a moment in UTC, or None. Raises BadRequest."""
-    if text is not None and not _MOMENT.fullmatch(text):
-        raise BadRequest(f"`{name}` must be a day (2026-01-31) or a moment in UTC, is {text[:80]!r}")
-    return text
+    """An end of the time range, a day or a moment, as the ledger writes it; or None. Raises BadRequest."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text if _MOMENT.fullmatch(text) else "")
+    except ValueError as error:
+        raise BadRequest(
+            f"`{name}` must be a day (2026-01-31) or a moment in UTC, is {text[:80]!r}"
+        ) from error
+    return text if len(text) == 10 else moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def usage(
