@@ -46,14 +46,17 @@ class Account:
         self._before, self._current = self.usage, None
 
     def cut(self, code: str, now: float) -> AttemptEnded | None:
-        """The row of the attempt that runs now, ended by us with `code`, or None when none runs."""
+        """The row of the attempt that runs now, ended by us with `code`, or None when none runs.
+
+        An answer that grew too long is an incomplete one; all else was stopped.
+        """
         if self._open is None:
             return None
         usage = self._current or Usage(None, None, None)
         attempt = AttemptEnded(
             provider=self._open.provider,
             model=self._open.model,
-            status="stopped",
+            status="incomplete" if code == "length" else "stopped",
             code=code,
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
