@@ -25,7 +25,7 @@ class Toolbox:
         self._config = config
         self._home = home
         self.workspace = workspace(config, home)
-        self.tools: dict[str, Tool] = find(config, home)
+        self.tools: dict[str, Tool] = find(config)
         self._built_in = self.tools
         self.servers = Servers(config.mcp, home)
         self.servers.start()

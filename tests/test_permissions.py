@@ -5,7 +5,7 @@ from typing import Any, Literal
 import pytest
 
 from timothy.config import Tools
-from timothy.permissions import GRANT_S, Grants, Verdict, decide, policy_of, protected
+from timothy.permissions import Verdict, decide, policy_of, protected
 
 DangerName = Literal["read", "write", "execute", "network"]
 
@@ -142,21 +142,6 @@ def test_git_s_own_folder_is_read_and_not_written() -> None:
 
 def test_text_that_is_no_path_is_not_judged_as_one() -> None:
     assert kind(WRITE, {"path": ".gitignore", "content": ".env"}) == "ask"
-
-
-def test_a_grant_covers_its_tool_and_subject_for_twelve_hours() -> None:
-    grants = Grants()
-    assert not grants.covers("run_command", "git in .", 0)
-    grants.remember("run_command", "git in .", 100)
-    assert GRANT_S == 12 * 60 * 60
-    assert grants.covers("run_command", "git in .", 100) and grants.covers(
-        "run_command", "git in .", 99 + GRANT_S
-    )
-    assert not grants.covers("run_command", "git in .", 100 + GRANT_S)
-    assert not grants.covers("run_command", "git in a", 101)
-    assert not grants.covers("write_file", "git in .", 101)
-    grants.remember("run_command", "git in .", 100 + GRANT_S)
-    assert grants.covers("run_command", "git in .", 101 + GRANT_S)
 
 
 def test_a_list_of_tools_shows_what_holds_for_each() -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from timothy.errors import ContextOverflow, GatewayStreamCut, Overloaded, RateLimited, StreamCut
 from timothy.events import AttemptEnded, Done, Error, TextDelta, Usage
-from timothy.stream import TERMINAL, collect, failure, terminated
+from timothy.stream import TERMINAL, failure, terminated
 
 TEXT = TextDelta("a")
 ENDED = AttemptEnded("p", "m", "ok", None, 1, 2, None, None, 3, 4, "t")
@@ -96,7 +96,3 @@ def test_whatever_the_source_does_there_is_one_terminal_and_it_is_last(steps):
 
     told = list(terminated(terminated(source(), cut=StreamCut), cut=GatewayStreamCut))
     assert [isinstance(event, TERMINAL) for event in told] == [False] * (len(told) - 1) + [True]
-
-
-def test_collect_leaves_the_ledgers_rows_out():
-    assert collect([TEXT, ENDED, Done("stop")]) == [TEXT, Done("stop")]

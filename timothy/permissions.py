@@ -54,21 +54,6 @@ class Verdict(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Grants:
-    """One session's answers `session`: a tool with a subject, for 12 hours. Times in seconds."""
-
-    def __init__(self) -> None:
-        self._until: dict[tuple[str, str], float] = {}
-
-    def remember(self, tool: str, subject: str, now: float) -> None:
-        """The person said `session` to `tool` with `subject`."""
-        self._until[tool, subject] = now + GRANT_S
-
-    def covers(self, tool: str, subject: str, now: float) -> bool:
-        """True while such an answer is in force."""
-        return now < self._until.get((tool, subject), float("-inf"))
-
-
 def decide(tool: Asks, input: dict[str, Any], policy: Tools, granted: bool) -> Verdict:
     """What happens to this call: `granted` says that a remembered answer covers its subject.
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from timothy.errors import TimothyError
-from timothy.events import AttemptEnded, Done, Error, Event
+from timothy.events import Done, Error, Event
 
 TERMINAL = (Done, Error)
 
@@ -34,8 +34,3 @@ def failure(error: TimothyError) -> Error:
     """The terminal event that tells of `error`."""
     known = {name: error.details.get(name) for name in ("retry_after_s", "prompt_tokens", "context_window")}
     return Error(error.code, error.message, error.retryable, **known)
-
-
-def collect(events: Iterable[Event]) -> list[Event]:
-    """All events of one attempt, without its ledger rows: what a test or a script compares."""
-    return [event for event in events if not isinstance(event, AttemptEnded)]

@@ -32,14 +32,14 @@ PROVIDER = '[[providers]]\nname = "p"\ndriver = "local"\n'
 def test_a_setting_that_cannot_be_is_refused(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "timothy.toml").write_text(text)
     with pytest.raises(ConfigError) as refused:
-        find(load(tmp_path, environment={}), tmp_path)
+        find(load(tmp_path, environment={}))
     assert words in refused.value.message
 
 
 def test_all_that_names_tools_is_taken(tmp_path: Path) -> None:
     allow = '[tools]\nallow = ["web_search", "run_command:git *", "*", "notes.*", "notes.add"]\n'
     (tmp_path / "timothy.toml").write_text(f'{allow}[[mcp]]\nname = "notes"\ncommand = "notes"\n')
-    assert "web_search" not in find(load(tmp_path, environment={}), tmp_path)  # known, but not configured
+    assert "web_search" not in find(load(tmp_path, environment={}))  # known, but not configured
 
 
 @pytest.mark.once

@@ -25,8 +25,8 @@ def context(tmp_path: Path) -> Context:
 
 
 @pytest.fixture(scope="session")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tool]:
-    return find(CONFIG, tmp_path_factory.mktemp("home"))
+def tools() -> dict[str, Tool]:
+    return find(CONFIG)
 
 
 class Site:

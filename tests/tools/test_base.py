@@ -7,7 +7,7 @@ import pytest
 
 from timothy.cancel import Cancel
 from timothy.config import Config, Tools
-from timothy.tools.base import Context, Danger, Tool, check, find, for_model, preview, reads_only, workspace
+from timothy.tools.base import Context, Danger, check, find, for_model, preview, workspace
 
 
 class Fake:
@@ -32,8 +32,8 @@ class Fake:
 
 
 def test_web_search_is_there_only_with_a_server_to_ask() -> None:
-    assert "web_search" not in find(Config(), Path("/"))
-    assert "web_search" in find(Config(tools=Tools(searxng_url="http://127.0.0.1:9")), Path("/"))
+    assert "web_search" not in find(Config())
+    assert "web_search" in find(Config(tools=Tools(searxng_url="http://127.0.0.1:9")))
 
 
 def test_the_workspace_is_in_the_home_or_where_the_settings_say(tmp_path: Path) -> None:
@@ -80,11 +80,3 @@ def test_a_long_result_keeps_head_and_tail_and_says_what_was_cut(letter: str) ->
 def test_a_preview_says_when_it_is_not_all() -> None:
     assert preview("x" * 2_000) == ("x" * 2_000, False)
     assert preview("x" * 2_001) == ("x" * 2_000, True)
-
-
-@pytest.mark.parametrize(
-    ("danger", "reads"), [("read", True), ("write", False), ("execute", False), ("network", False)]
-)
-def test_only_reading_may_be_repeated(danger: Danger, reads: bool) -> None:
-    tool: Tool = Fake({"type": "object"}, danger)
-    assert reads_only(tool) is reads

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -13,7 +12,7 @@ from hypothesis import strategies as some
 from tests.tools.conftest import CONFIG, Site
 from timothy.cancel import Cancel
 from timothy.permissions import decide, policy_of
-from timothy.tools.base import Context, Tool, ToolError, check, find, for_model, preview, reads_only
+from timothy.tools.base import Context, Tool, ToolError, check, find, for_model, preview
 from timothy.tools.fetch_url import FetchUrl
 
 EXAMPLES: dict[str, dict[str, Any]] = {
@@ -32,7 +31,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 }
 ALLOWED = {"current_time", "calculate", "read_file", "list_files", "search_files", "recall"}
 UNREACHABLE = {"fetch_url", "web_search"}  # nothing public can be reached from a test
-ALL = find(CONFIG, Path("/"))
+ALL = find(CONFIG)
 every_tool = pytest.mark.parametrize("tool", ALL.values(), ids=ALL.keys())
 
 
@@ -66,7 +65,7 @@ def test_only_what_reads_is_allowed_by_default(tool: Tool) -> None:
     assert decide(tool, EXAMPLES[tool.name], CONFIG.tools, granted=False).kind == policy_of(
         tool, CONFIG.tools
     )
-    assert reads_only(tool) == (tool.name in ALLOWED)
+    assert (tool.danger == "read") == (tool.name in ALLOWED)
 
 
 @every_tool

@@ -1,5 +1,7 @@
 """One turn: how it ends, what it saves, what the model hears of its tools."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from tests.turn.play import ALLOWED, ASKED, DENIED, FACTS, WRITES, Turn
@@ -404,12 +406,14 @@ def test_a_yes_is_durable_before_the_tool_runs(decision):
     assert len(turn.of(StartTool)) == 1
 
 
-def test_for_this_session_leaves_a_grant_and_once_does_not():
+def test_for_this_session_leaves_a_grant_of_twelve_hours_and_once_does_not():
     turn = asking()
     (request,) = turn.of(PermissionRequest)
     turn.feed(inputs.Answered(request.id, "session"))
     (grant,) = [save.grant for save in turn.of(Save) if save.grant]
     assert (grant.tool, grant.subject) == ("write_file", "notes")
+    left = datetime.fromisoformat(grant.expires_at) - datetime.now(UTC)
+    assert abs(left - timedelta(hours=12)) < timedelta(minutes=1)
     other = asking()
     other.feed(inputs.Answered(other.of(PermissionRequest)[0].id, "once"))
     assert [save.grant for save in other.of(Save) if save.grant] == []

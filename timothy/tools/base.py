@@ -64,7 +64,7 @@ class Tool(Protocol):
         ...
 
 
-def find(config: Config, home: Path) -> dict[str, Tool]:
+def find(config: Config) -> dict[str, Tool]:
     """Every tool of this package that `config` provides for, by name. Those of MCP servers come on top.
 
     A tool's module has its instance as `TOOL` and, where it needs settings, `configured(config) -> bool`.
@@ -108,11 +108,6 @@ def check(tool: Tool, input: Any) -> str | None:
     from timothy.tools.arguments import misfit
 
     return misfit(tool.name, tool.schema, input)
-
-
-def reads_only(tool: Tool) -> bool:
-    """True when running `tool` twice, or half, changes nothing."""
-    return tool.danger == "read"
 
 
 def for_model(result: str, limit: int = 32_000) -> str:
