@@ -53,8 +53,8 @@ def cursor(replay: Replay) -> int:
     """Where `?after=` (or else `Last-Event-ID`) says to go on; 0 for another turn's. Raises BadRequest."""
     text = request.args.get("after")
     if text is None:
-        text = request.headers.get("Last-Event-ID")
-    if not text:
+        text = request.headers.get("Last-Event-ID") or None  # an empty one means none, as browsers have it
+    if text is None:
         return 0
     match = _CURSOR.fullmatch(text)
     if match is None:
