@@ -13,6 +13,7 @@ import trustme
 
 from tests.providers.peer import ASKED, CHUNKED, DONE, HOLD, OK, RESET, Peer, driver, summed, text_chunk
 from timothy.cancel import Cancel
+from timothy.conversation import Message, ModelRequest
 from timothy.events import Error, Status, TextDelta
 from timothy.providers import dial
 from timothy.providers.openai import Driver as OpenAi
@@ -283,6 +284,28 @@ def test_the_connect_timer_names_its_seconds_and_its_setting() -> None:
     assert "0.1 s" in failure.message and "connect_timeout_s" in failure.message
     for one in [listener, *waiting]:
         one.close()
+
+
+def test_a_long_request_may_take_longer_than_the_connect_timer_to_be_sent() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        client, _ = listener.accept()
+        with client:
+            time.sleep(0.4)  # what is meant is a slow line: nothing is taken for twice the timer's time
+            taken = bytearray()
+            while not taken.endswith(b"}"):
+                taken += client.recv(1 << 20)
+            client.sendall(OK + text_chunk("seen") + DONE)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    request = ModelRequest((Message("user", "x" * (16 << 20)),))
+    base = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+    got = summed(driver("openai", base, connect_timeout_s=0.2).stream(request, Cancel()))
+    assert (got["text"], got["code"]) == ("seen", None)
+    thread.join()
+    listener.close()
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ class Exchange:
 
     def _write(self, path: str, headers: Mapping[str, str], body: bytes) -> None:
         assert self._connection is not None
-        self._rearm()
+        self._connection.timeout = self._remaining()  # urllib3 takes that of connecting, too short for images
         try:
             self._connection.request(
                 "POST", path, body=body, headers=headers, preload_content=False, decode_content=True
@@ -155,7 +155,6 @@ class Exchange:
             self._check()  # it may have answered before it read all: the answer says why
         except FOREIGN as error:
             raise self._named(error, self._unanswered) from error
-        self._armed = 0.0  # urllib3 has set the time for connecting again
 
     def _refusal(self) -> bytes:
         """As much of a refusal's body as comes soon."""
