@@ -141,6 +141,20 @@ def test_a_helper_that_dies_is_started_again(start: Callable[..., Servers], cont
     assert "Tokyo" in tool.run({"timezone": "Asia/Tokyo"}, context, Cancel())
 
 
+@pytest.mark.parametrize("said", [b"", b'{"text": "4'])
+def test_an_answer_that_the_helper_s_death_cuts_off_is_told_as_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    ours, theirs = socket.socketpair()
+    servers = Servers((), tmp_path)
+    monkeypatch.setattr(servers, "_connected", lambda _: ours)
+    with theirs:
+        theirs.sendall(said)
+        theirs.shutdown(socket.SHUT_WR)
+        with pytest.raises(ToolError, match="died"):
+            servers.ask({"ask": "servers"}, Cancel(), 5)
+
+
 @pytest.mark.once
 def test_a_close_leaves_no_process_and_no_way_back(start: Callable[..., Servers], context: Context) -> None:
     mark = uuid.uuid4().hex

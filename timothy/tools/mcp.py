@@ -121,7 +121,7 @@ class Servers:
                 cancel.detach()
         if cancel.cancelled:
             raise ToolError("cancelled")
-        if not answer:
+        if not answer.endswith(b"\n"):  # nothing, or only its beginning
             raise ToolError("the helper process for MCP servers died; the call may have run")
         return msgspec.json.decode(answer)
 
