@@ -63,6 +63,13 @@ def test_a_token_is_made_once_and_only_its_owner_can_read_it(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [homes.TOKEN_FILE]
 
 
+def test_a_start_that_died_while_it_made_the_token_does_not_keep_the_next_from_it(tmp_path):
+    (tmp_path / f"{homes.TOKEN_FILE}.{os.getpid()}.new").write_text(
+        "half"
+    )  # in a container the id is the same
+    assert len(homes.token(tmp_path, {})) >= 32
+
+
 def test_the_users_own_token_wins_and_is_not_written_down(tmp_path):
     environment = {homes.TOKEN_VARIABLE: "  mine "}
     assert homes.token(tmp_path, environment) == "mine"

@@ -63,7 +63,7 @@ def token(home: Path, environment: Mapping[str, str] = os.environ) -> str:
 
 def _keep(path: Path, value: str) -> None:
     draft = path.with_suffix(f".{os.getpid()}.new")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "w", encoding="ascii") as file:
         file.write(value + "\n")
     draft.rename(path)
