@@ -4,10 +4,10 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
 import peewee
 
 from timothy.database import EVIDENCE_KINDS, SessionEvents, Sessions, Turns
+from timothy.eventlog import queries
 from timothy.eventlog.records import CopySession, ImportSession, Record
 from timothy.moment import stamp
 from timothy.text import to_json
@@ -22,7 +22,7 @@ def copy(database: peewee.SqliteDatabase, order: CopySession) -> int:
         (SessionEvents.session_id == order.source_id) & (SessionEvents.seq <= order.seq)
     )
     rows = query.order_by(SessionEvents.seq).dicts().execute(database)
-    records = [_record(row) for row in rows]
+    records = [queries.record(row) for row in rows]
     origin = {"session_id": order.source_id, "seq": order.seq}
     return _insert(database, order.session_id, order.append_id, order.title, records, origin)
 
@@ -30,17 +30,6 @@ def copy(database: peewee.SqliteDatabase, order: CopySession) -> int:
 def insert(database: peewee.SqliteDatabase, order: ImportSession) -> int:
     """The given records as a new session; returns its last seq."""
     return _insert(database, order.session_id, order.append_id, order.title, order.records, None)
-
-
-def _record(row: dict[str, Any]) -> Record:
-    return Record(
-        row["session_id"],
-        row["seq"],
-        row["turn_id"],
-        row["kind"],
-        msgspec.json.decode(row["payload"]),
-        row["created_at"],
-    )
 
 
 def _insert(

@@ -9,7 +9,7 @@ import peewee
 
 from timothy.database import PendingStates, SessionEvents, ToolStarts, Turns
 from timothy.errors import Interrupted
-from timothy.eventlog.records import EndTurn, Row
+from timothy.eventlog.records import EndTurn, Refused, Row
 from timothy.eventlog.store import Writer
 from timothy.events import AttemptEnded
 from timothy.moment import stamp
@@ -32,18 +32,18 @@ def recover(database: peewee.SqliteDatabase, writer: Writer) -> list[Recovered]:
     done: list[Recovered] = []
     for start in range(0, len(unfinished), _BATCH):
         batch = unfinished[start : start + _BATCH]
-        left = Left(database, [turn["id"] for turn in batch])
+        left = _Left(database, [turn["id"] for turn in batch])
         orders = [_evidence(left, turn) for turn in batch]
         for order, verdict in zip(orders, writer.commit(orders), strict=True):
-            if not hasattr(verdict, "seq"):
-                raise RuntimeError(f"turn {order.turn_id} cannot be recovered: {verdict}")
+            if isinstance(verdict, Refused):
+                raise RuntimeError(f"turn {order.turn_id} cannot be recovered: {verdict.message}")
             done.append(
                 Recovered(order.session_id, order.turn_id, len(order.rows[-1].payload.get("text", "")))
             )
     return done
 
 
-class Left:
+class _Left:
     """What turns left behind, by turn: a query for many turns costs hardly more than one for one."""
 
     def __init__(self, database: peewee.SqliteDatabase, turn_ids: list[str]) -> None:
@@ -64,7 +64,7 @@ def _of(
     return found
 
 
-def _evidence(left: Left, turn: dict[str, Any]) -> EndTurn:
+def _evidence(left: _Left, turn: dict[str, Any]) -> EndTurn:
     pieces = left.pieces[turn["id"]]
     text = "".join(piece["text"] for piece in pieces)
     reasoning = "".join(piece["reasoning"] for piece in pieces)

@@ -17,6 +17,8 @@ from timothy.events import (
 )
 from timothy.turn import outcome
 
+_WORDS = "interrupted, may have run"
+
 
 def aborted(
     session_id: str, turn_id: str, events: Iterable[Event], code: str, message: str, duration_ms: int | None
@@ -84,9 +86,6 @@ def _left_open(events: list[Event]) -> tuple[list[Row], list[Event]]:
     closing: list[Event] = [PermissionResolved(e.id, "cancelled") for e in asked]
     closing += [ToolResult(e.call_id, e.name, "cancelled", _WORDS, 0, False) for e in called]
     return rows, closing
-
-
-_WORDS = "interrupted, may have run"
 
 
 def _cancelled(call: ToolCall) -> Row:
