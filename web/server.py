@@ -1,5 +1,6 @@
 """The two WSGI servers: gevent's for the product, werkzeug's threaded one for the world of plain threads."""
 
+import io
 import os
 import signal
 import socket
@@ -32,12 +33,30 @@ def listen(app: Flask, host: str, port: int) -> Any:
     return server
 
 
+class _Ending(io.BufferedReader):
+    """What a client sends; a connection that was reset has ended.
+
+    werkzeug reads what is left of a request before it closes the response: an error there would keep the
+    response's viewer for ever.
+    """
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        try:
+            return super().read(size)
+        except ConnectionError:
+            return b""
+
+
 def listen_in_threads(app: Flask, host: str, port: int) -> Any:
     """werkzeug's threaded server, bound; the caller runs `serve_forever()`."""
     from werkzeug.serving import WSGIRequestHandler, make_server
 
     class Handler(WSGIRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            super().setup()
+            self.rfile = _Ending(self.rfile.detach())
 
         def log_request(self, *_: Any) -> None:
             """The application logs what matters."""
