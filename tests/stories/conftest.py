@@ -97,6 +97,6 @@ def server(shared_servers: Start, provider: FakeProvider) -> Server:
 
 @pytest.fixture(scope="session")
 def hasty(shared_servers: Start, provider: FakeProvider) -> Server:
-    """The same with a ceiling of 0.6 s and a permission park of 0.3 s."""
+    """The same with a ceiling of 0.6 s."""
     timers = "[turn]\nceiling_s = 0.6\npermission_s = 0.3\ncheckpoint_s = 0.05\n"
     return shared_servers(timers + entry(provider))

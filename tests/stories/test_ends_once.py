@@ -3,6 +3,7 @@
 import random
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -32,7 +33,7 @@ def test_a_stop_that_meets_another_end_makes_one_end(
         leaver = server.live(session)
         while tab.text != "t0 t1 t2 ":
             tab.until("text_delta")
-        acts = [lambda: provider.release("fake"), leaver.close]
+        acts: list[Callable[[], object]] = [lambda: provider.release("fake"), leaver.close]
         acts += [lambda session=session: server.stop(session)] * 2
         _at_once(acts, chance)
         tab.rest()
@@ -43,10 +44,10 @@ def test_a_stop_that_meets_another_end_makes_one_end(
         assert evidence["payload"]["text"] == tab.text == "t0 t1 t2 "
 
 
-def _at_once(acts: list, chance: random.Random) -> None:  # type: ignore[type-arg]
-    def perform(act: object, pause: float) -> None:
+def _at_once(acts: list[Callable[[], object]], chance: random.Random) -> None:
+    def perform(act: Callable[[], object], pause: float) -> None:
         time.sleep(pause)  # up to 5 ms, so that each may be the first
-        act()  # type: ignore[operator]
+        act()
 
     threads = [threading.Thread(target=perform, args=(act, chance.uniform(0, 0.005))) for act in acts]
     for thread in threads:

@@ -69,7 +69,7 @@ def test_an_idle_server_stops_at_once(servers: Start, provider: FakeProvider) ->
     server.send(server.session()).rest()
     began = time.monotonic()
     assert server.terminate() == 0
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 6, "no grace is waited for"
 
 
 def test_a_second_server_on_the_same_home_says_who_holds_it(servers: Start, provider: FakeProvider) -> None:

@@ -112,15 +112,20 @@ def test_a_denied_tool_does_not_run_and_the_model_hears_so(server: Server, provi
     assert "said no" in told(provider, 1)[0]["content"]
 
 
-def test_nobody_answering_is_no_denial(hasty: Server, provider: FakeProvider) -> None:
-    session, tab, request = ask(hasty, provider, write("late.txt"))
+@pytest.fixture(scope="module")
+def impatient(shared_servers: Start, provider: FakeProvider) -> Server:
+    return shared_servers("[turn]\nceiling_s = 60\npermission_s = 0.3\n" + entry(provider))
+
+
+def test_nobody_answering_is_no_denial(impatient: Server, provider: FakeProvider) -> None:
+    session, tab, request = ask(impatient, provider, write("late.txt"))
     tab.until("permission_resolved", id=request["id"], decision="timeout")
     assert tab.rest().end == "done"
-    assert not (hasty.home / "workspace" / "late.txt").exists()
+    assert not (impatient.home / "workspace" / "late.txt").exists()
     assert "not refused" in told(provider, 1)[0]["content"]
-    status, body = answer(hasty, request, "once")
+    status, body = answer(impatient, request, "once")
     assert (status, body["error"], body["decision"]) == (409, "already_resolved", "timeout")
-    assert [row["status"] for row in executions(hasty, session)] == ["cancelled"]
+    assert [row["status"] for row in executions(impatient, session)] == ["cancelled"]
 
 
 def test_the_first_of_two_tabs_decides(server: Server, provider: FakeProvider) -> None:
