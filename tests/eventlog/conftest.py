@@ -5,7 +5,8 @@ import pytest
 from timothy.database import FILE_NAME, migrate, open_database
 from timothy.eventlog import queries
 from timothy.eventlog.records import Written
-from timothy.eventlog.store import Writer, execute
+from timothy.eventlog.rows import execute
+from timothy.eventlog.store import Writer
 
 
 class Log:

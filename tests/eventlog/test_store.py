@@ -21,7 +21,8 @@ from timothy.eventlog.records import (
     UpdateSession,
     Written,
 )
-from timothy.eventlog.store import Writer, execute
+from timothy.eventlog.rows import execute
+from timothy.eventlog.store import Writer
 from timothy.events import Tokens
 
 PIECE = Piece(1, "Hal", "hm", "p", "m")
@@ -53,6 +54,20 @@ def test_the_evidence_takes_the_pieces_and_the_tool_starts_with_it(log):
 def test_a_tools_end_takes_its_start_with_it(log):
     log.write(create(), begin(), append(tool_start=START), append(tool(), tool_end="c"))
     assert log.count("tool_starts") == 0
+
+
+def test_an_end_made_from_what_was_shown_records_nothing_twice(log):
+    resolved = Row("permission_resolved", {"id": "p", "decision": "once"})
+    log.write(create(), begin(), append(resolved), append(tool("a")))
+    cancelled = Row("permission_resolved", {"id": "p", "decision": "cancelled"})
+    log.write(end(rows=(cancelled, tool("a", status="cancelled"), tool("b")), evidence=partial()))
+    ended = [(row.kind, row.payload.get("decision") or row.payload.get("call_id")) for row in log.rows()[2:]]
+    assert ended == [
+        ("permission_resolved", "once"),
+        ("tool_execution", "a"),
+        ("tool_execution", "b"),
+        ("pending_state", None),
+    ]
 
 
 def test_a_whole_batch_is_one_commit(log):

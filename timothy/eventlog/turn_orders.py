@@ -1,0 +1,133 @@
+"""Orders about one turn: begin it, append to it, end it."""
+
+from typing import Any
+
+import msgspec
+import peewee
+
+from timothy.database import Attempts, Grants, PendingStates, SessionEvents, ToolStarts, Turns
+from timothy.eventlog.records import AnyOrder, AppendRows, BeginTurn, EndTurn, Refused, Row, Verdict, Written
+from timothy.eventlog.rows import Rows, dump
+from timothy.events import AttemptEnded
+from timothy.moment import stamp
+
+_OF_TURN: tuple[Any, ...] = (PendingStates, ToolStarts)
+_ENDED_BY = {"tool_execution": "call_id", "permission_resolved": "id"}  # and the key of what ended
+
+
+class TurnOrders:
+    """Carries one order out inside the writer's transaction; a database error is the writer's to name."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def begin(self, order: BeginTurn) -> Verdict:
+        """The turn's row and its message, if what was read before still holds."""
+        begun = Turns.select(Turns.user_seq).where(Turns.id == order.turn_id).tuples()
+        for (user_seq,) in begun.execute(self._rows.database):
+            return Written(user_seq)  # a repeat
+        refusal = self._refusal(order)
+        if refusal is not None:
+            return refusal
+        user_seq = order.user_seq
+        if order.payload is not None:
+            user_seq = self._rows.add(order, order.turn_id, [Row("user_message", order.payload)])
+        turn = {
+            "id": order.turn_id,
+            "session_id": order.session_id,
+            "state": "running",
+            "mode": order.mode,
+            "started_at": order.started_at,
+            "idempotency_key": order.idempotency_key,
+            "user_seq": user_seq,
+            "requested_model": order.model,
+            "request_id": order.request_id,
+        }
+        Turns.insert(turn).execute(self._rows.database)
+        self._rows.touch(order.session_id, order.started_at)
+        return Written(user_seq)
+
+    def append(self, order: AppendRows) -> Verdict:
+        """What the turn leaves on its way."""
+        if order.piece is not None:
+            piece = {"turn_id": order.turn_id, "saved_at": stamp(), **msgspec.structs.asdict(order.piece)}
+            PendingStates.insert(piece).execute(self._rows.database)
+        if order.attempt is not None:
+            self._book(order, order.turn_id, order.attempt)
+        if order.tool_start is not None:
+            start = {"turn_id": order.turn_id, **msgspec.structs.asdict(order.tool_start)}
+            ToolStarts.insert({**start, "input": dump(start["input"])}).execute(self._rows.database)
+        if order.tool_end is not None:
+            starts: Any = ToolStarts
+            mine = (starts.turn_id == order.turn_id) & (starts.call_id == order.tool_end)
+            starts.delete().where(mine).execute(self._rows.database)
+        if order.grant is not None:
+            grant = {"session_id": order.session_id, **msgspec.structs.asdict(order.grant)}
+            Grants.insert(grant).execute(self._rows.database)
+        return Written(self._rows.add(order, order.turn_id, order.rows) if order.rows else 0)
+
+    def end(self, order: EndTurn) -> Verdict:
+        """The last rows, of which none is recorded twice, and the turn's row with how it ended."""
+        if order.attempt is not None:
+            self._book(order, order.turn_id, order.attempt)
+        seq = self._rows.add(order, order.turn_id, self._unrecorded(order))
+        now = stamp()
+        ended = {
+            "state": "ended",
+            "outcome": order.outcome,
+            "code": order.code,
+            "message": order.message,
+            "ended_at": now,
+            "usage": None if order.usage is None else dump(order.usage),
+            "cost": order.cost,
+            "provider": order.provider,
+            "model": order.model,
+        }
+        Turns.update(ended).where(Turns.id == order.turn_id).execute(self._rows.database)
+        for table in _OF_TURN:
+            table.delete().where(table.turn_id == order.turn_id).execute(self._rows.database)
+        self._rows.touch(order.session_id, now)
+        return Written(seq, self._rows.title(order.session_id))
+
+    def _refusal(self, order: BeginTurn) -> Refused | None:
+        """Why the turn may not begin, judged by what is in the database now."""
+        if not self._rows.known(order.session_id):
+            return Refused("not_found", f"no session {order.session_id}")
+        if order.idempotency_key is not None:
+            same = (Turns.session_id == order.session_id) & (Turns.idempotency_key == order.idempotency_key)
+            for row in Turns.select(Turns.id).where(same).tuples().execute(self._rows.database):
+                return Refused("key_used", "this Idempotency-Key began a turn already", row[0])
+        return None if order.payload is not None else self._retry_refusal(order)
+
+    def _retry_refusal(self, order: BeginTurn) -> Refused | None:
+        query = Turns.select(Turns.id, Turns.outcome, Turns.user_seq).where(
+            Turns.session_id == order.session_id
+        )
+        newest = query.order_by(peewee.SQL("rowid").desc()).limit(1)
+        last = next(iter(newest.tuples().execute(self._rows.database)), (None, None, None))
+        if last[0] != order.last_turn_id:
+            return Refused("no_retryable_turn", "another turn came in between")
+        if last[1:] == ("completed", order.user_seq):
+            return Refused("no_retryable_turn", "the last turn came to a whole answer")
+        return None
+
+    def _unrecorded(self, order: EndTurn) -> list[Row]:
+        """The order's rows without those that say the end of what the log knows to have ended.
+
+        A turn that died between a record and its event is ended from its events: they do not know of it.
+        """
+        mine = (SessionEvents.turn_id == order.turn_id) & SessionEvents.kind.in_(tuple(_ENDED_BY))
+        ended = set()
+        if len(order.rows) > 1:
+            query = SessionEvents.select(SessionEvents.kind, SessionEvents.payload).where(mine).tuples()
+            for kind, payload in query.execute(self._rows.database):
+                ended.add((kind, msgspec.json.decode(payload)[_ENDED_BY[kind]]))
+        return [
+            row
+            for row in order.rows
+            if row.kind not in _ENDED_BY or (row.kind, row.payload[_ENDED_BY[row.kind]]) not in ended
+        ]
+
+    def _book(self, order: AnyOrder, turn_id: str, attempt: AttemptEnded) -> None:
+        row = {"session_id": order.session_id, "turn_id": turn_id, "append_id": order.append_id}
+        Attempts.insert({**row, **msgspec.structs.asdict(attempt)}).execute(self._rows.database)
