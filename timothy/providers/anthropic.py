@@ -13,8 +13,9 @@ from timothy.conversation import Call, Image, Message, ModelRequest
 from timothy.providers import sse
 from timothy.providers.answer import Answer
 from timothy.providers.failures import failure
-from timothy.providers.http import HttpDriver, decoded
+from timothy.providers.http import HttpDriver
 from timothy.providers.prompt import noted, prepared
+from timothy.providers.reading import decoded
 
 VERSION = "2023-06-01"
 MAX_TOKENS = 8192
@@ -84,7 +85,7 @@ class Reader:
         self.progressed = False
 
     def take(self, frame: bytes) -> None:
-        """See timothy.providers.http.Reader."""
+        """See timothy.providers.reading.Reader."""
         event = decoded(frame, _decoder)
         if event.error or event.type == "error":
             raise failure(event.error or words_of(frame))

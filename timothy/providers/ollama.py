@@ -13,8 +13,9 @@ from timothy.events import Status
 from timothy.providers import ndjson
 from timothy.providers.answer import Answer
 from timothy.providers.failures import failure
-from timothy.providers.http import HttpDriver, decoded
+from timothy.providers.http import HttpDriver
 from timothy.providers.prompt import noted, prepared
+from timothy.providers.reading import decoded
 
 PREFILL = "prefill"
 
@@ -60,7 +61,7 @@ class Reader:
         self._calls = 0
 
     def take(self, frame: bytes) -> None:
-        """See timothy.providers.http.Reader."""
+        """See timothy.providers.reading.Reader."""
         line = decoded(frame, _decoder)
         if line.error:
             raise failure(line.error)

@@ -14,8 +14,9 @@ from timothy.events import Status
 from timothy.providers import sse
 from timothy.providers.answer import Answer
 from timothy.providers.failures import failure
-from timothy.providers.http import HttpDriver, decoded
+from timothy.providers.http import HttpDriver
 from timothy.providers.prompt import noted, prepared
+from timothy.providers.reading import decoded
 
 STREAM_OPTIONS, MAX_TOKENS, PREFILL = "stream_options", "max_tokens", "prefill"
 _PREFILL_REFUSED = re.compile(r"assistant|prefill|last message|final message|user message|\brole", re.I)
@@ -94,7 +95,7 @@ class Reader:
         self.progressed = False
 
     def take(self, frame: bytes) -> None:
-        """See timothy.providers.http.Reader."""
+        """See timothy.providers.reading.Reader."""
         if frame[:6] == b"[DONE]":
             self.ended = True
             return
