@@ -13,13 +13,12 @@ from timothy.conversation import Call, Image, Message, ModelRequest
 from timothy.providers import sse
 from timothy.providers.answer import Answer
 from timothy.providers.failures import failure
-from timothy.providers.http import HttpDriver
-from timothy.providers.prompt import noted, prepared
+from timothy.providers.http import PREFILL, HttpDriver
+from timothy.providers.prompt import prepared
 from timothy.providers.reading import decoded
 
 VERSION = "2023-06-01"
 MAX_TOKENS = 8192
-PREFILL = "prefill"
 EMPTY = "(empty)"
 _PREFILL_REFUSED = re.compile(r"assistant|prefill|final message|last message|user message", re.I)
 _MAX_TOKENS_REFUSED = re.compile(r"max_tokens: \d+ > (\d+)")
@@ -150,8 +149,6 @@ class Driver(HttpDriver):
 
     def body(self, request: ModelRequest, lacking: frozenset[str]) -> dict[str, Any]:
         """See HttpDriver."""
-        if PREFILL in lacking and request.continues:
-            request = noted(request)
         body: dict[str, Any] = {
             "model": self.settings.model,
             "max_tokens": self._max_tokens(lacking),

@@ -16,11 +16,13 @@ from timothy.conversation import ModelRequest
 from timothy.errors import AuthFailed, ContextOverflow, ProviderRefused, Stopped, StreamCut
 from timothy.events import Event, Status
 from timothy.providers.names import WireNames
+from timothy.providers.prompt import noted
 from timothy.providers.reading import Framer, Reader, Recording, fold
 from timothy.providers.wire import Exchange
 from timothy.stream import terminated
 
 MAX_TRIES = 4
+PREFILL = "prefill"  # what a provider lacks that takes no answer to go on with
 
 
 class HttpDriver:
@@ -97,7 +99,8 @@ class HttpDriver:
         """Send, and send again without what the provider says that it lacks."""
         lacking = self._lacking
         for _ in range(MAX_TRIES):
-            body = {**self.body(request, lacking), **self._extra}
+            told = noted(request) if PREFILL in lacking and request.continues else request
+            body = {**self.body(told, lacking), **self._extra}
             exchange.send(self.url(), self._all_headers(request), msgspec.json.encode(body))
             if not exchange.answered(self.slow_start_s):
                 yield self.slow_start

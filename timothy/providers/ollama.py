@@ -13,11 +13,9 @@ from timothy.events import Status
 from timothy.providers import ndjson
 from timothy.providers.answer import Answer
 from timothy.providers.failures import failure
-from timothy.providers.http import HttpDriver
-from timothy.providers.prompt import noted, prepared
+from timothy.providers.http import PREFILL, HttpDriver
+from timothy.providers.prompt import function, prepared
 from timothy.providers.reading import decoded
-
-PREFILL = "prefill"
 
 
 class _Function(msgspec.Struct, gc=False):
@@ -100,8 +98,6 @@ class Driver(HttpDriver):
 
     def body(self, request: ModelRequest, lacking: frozenset[str]) -> dict[str, Any]:
         """See HttpDriver."""
-        if PREFILL in lacking and request.continues:
-            request = noted(request)
         body: dict[str, Any] = {
             "model": self.settings.model,
             "messages": _messages(request, prepared(request, self.settings)),
@@ -111,17 +107,7 @@ class Driver(HttpDriver):
         if any(options.values()):
             body["options"] = {name: value for name, value in options.items() if value}
         if request.tools and self.settings.tools:
-            body["tools"] = [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": spec.name,
-                        "description": spec.description,
-                        "parameters": spec.schema,
-                    },
-                }
-                for spec in request.tools
-            ]
+            body["tools"] = [function(spec) for spec in request.tools]
         return body
 
     def lacks(self, message: str, request: ModelRequest) -> str | None:

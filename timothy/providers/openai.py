@@ -14,11 +14,11 @@ from timothy.events import Status
 from timothy.providers import sse
 from timothy.providers.answer import Answer
 from timothy.providers.failures import failure
-from timothy.providers.http import HttpDriver
-from timothy.providers.prompt import noted, prepared
+from timothy.providers.http import PREFILL, HttpDriver
+from timothy.providers.prompt import function, prepared
 from timothy.providers.reading import decoded
 
-STREAM_OPTIONS, MAX_TOKENS, PREFILL = "stream_options", "max_tokens", "prefill"
+STREAM_OPTIONS, MAX_TOKENS = "stream_options", "max_tokens"
 _PREFILL_REFUSED = re.compile(r"assistant|prefill|last message|final message|user message|\brole", re.I)
 
 
@@ -171,8 +171,6 @@ class Driver(HttpDriver):
 
     def body(self, request: ModelRequest, lacking: frozenset[str]) -> dict[str, Any]:
         """See HttpDriver."""
-        if PREFILL in lacking and request.continues:
-            request = noted(request)
         body: dict[str, Any] = {
             "model": self.settings.model,
             "messages": _messages(request, prepared(request, self.settings)),
@@ -185,7 +183,7 @@ class Driver(HttpDriver):
                 self.settings.max_tokens
             )
         if request.tools and self.settings.tools:
-            body["tools"] = [_tool(spec.name, spec.description, spec.schema) for spec in request.tools]
+            body["tools"] = [function(spec) for spec in request.tools]
         return body
 
     def lacks(self, message: str, request: ModelRequest) -> str | None:
@@ -253,7 +251,3 @@ def _image(image: Image) -> dict[str, Any]:
 def _call(call: Call) -> dict[str, Any]:
     arguments = msgspec.json.encode(call.input).decode()
     return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
-
-
-def _tool(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}

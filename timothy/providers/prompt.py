@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
+from typing import Any
 
 import msgspec
 
 from timothy.config import ProviderSettings
-from timothy.conversation import Message, ModelRequest
+from timothy.conversation import Message, ModelRequest, ToolSpec
 from timothy.providers.honest import honest_value
 from timothy.text import honest
 
@@ -40,6 +41,12 @@ def noted(request: ModelRequest) -> ModelRequest:
         "Go on exactly where it stops. Repeat nothing of it and do not comment on this.",
     )
     return msgspec.structs.replace(request, messages=(*earlier, note), continues=False)
+
+
+def function(spec: ToolSpec) -> dict[str, Any]:
+    """A tool as Chat Completions describes it, and Ollama after it."""
+    about = {"name": spec.name, "description": spec.description, "parameters": spec.schema}
+    return {"type": "function", "function": about}
 
 
 def _honest(message: Message) -> Message:
