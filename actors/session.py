@@ -156,6 +156,9 @@ class SessionActor(BaseActor):
             claim.end_early = EndNow(ServerShutdown.code, "the server was shut down")
         logger.info("%s begins", _label(claim))
         claim.turn = self._parts.start_turn(claim)
+        self._tell_begun(claim)
+
+    def _tell_begun(self, claim: Claim) -> None:
         deliver(claim.send.answer_to, Accepted(claim.replay.turn_id, claim.replay))
         for waiting in claim.repeats:
             deliver(waiting, Busy(claim.replay.turn_id))
@@ -277,7 +280,7 @@ class SessionActor(BaseActor):
         elif not claim.begun:
             self._write(Write(claim.send.order, self._parts.sessions, "begin", claim.send.deadline))
         else:
-            deliver(claim.send.answer_to, Accepted(claim.replay.turn_id, claim.replay))
+            self._tell_begun(claim)
             if claim.turn is None or not claim.turn.is_alive():  # heard after the end that it may have told
                 cause = "the session's actor died"
                 self._parts.sessions.tell(TurnDied(self._session_id, claim.replay.turn_id, cause))
