@@ -67,10 +67,17 @@ class Guard:
 
     def _check_origin(self) -> None:
         origin = request.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("Host", "").lower():
+        if origin is not None and _network_location(origin) != request.headers.get("Host", "").lower():
             raise ForbiddenOrigin(
                 f"a write from the origin {origin!r} is refused: it is not this server's own"
             )
+
+
+def _network_location(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _host_name(host: str) -> str:

@@ -99,7 +99,7 @@ def _server(status: ServerStatus) -> dict[str, Any]:
     return dict(shown)
 
 
-@permissions.delete("/v1/grants/<int:grant_id>")
+@permissions.delete("/v1/grants/<int(max=9223372036854775807):grant_id>")
 def revoke(grant_id: int) -> Response:
     """A "for this session" answer does not hold any more."""
     refuse(system().write(RevokeGrant(append_id=str(uuid.uuid4()), session_id="", grant_id=grant_id)))

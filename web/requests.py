@@ -76,7 +76,7 @@ def identifier(text: str, what: str) -> str:
         found = str(uuid.UUID(text))
     except ValueError:
         found = ""
-    if found != text.lower():
+    if not found or found != text.lower():
         raise NotFound(f"no {what} {text[:80]!r}: an id is a UUID")
     return found
 
