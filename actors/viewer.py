@@ -35,7 +35,7 @@ class ViewerActor(BaseActor):
         self._closed = False
         self._cut = False
         self._rest: list[bytes] = []
-        self.handed_at = time.monotonic()
+        self.handed_at = self.commented_at = time.monotonic()
         self.taken = True
 
     def _start_actor_loop(self) -> None:
@@ -59,6 +59,7 @@ class ViewerActor(BaseActor):
             if self._replay.closed and self._cursor >= self._replay.last_seq:
                 raise StopIteration
             if isinstance(self.actor_inbox.get().message, Ping):
+                self.commented_at = time.monotonic()
                 return self._hand(PING)
 
     def close(self) -> None:
@@ -78,12 +79,12 @@ class ViewerActor(BaseActor):
             deliver(self.actor_ref, Woken())
 
     def tick(self, now: float, heartbeat_s: float) -> None:
-        """Send a heartbeat into silence; cut a viewer loose that takes nothing and falls behind."""
-        silent = now - self.handed_at
-        if self.taken and silent >= heartbeat_s:
-            deliver(self.actor_ref, Ping())
-            self.handed_at = now
-        elif not self.taken and silent >= STALL_S and self._replay.last_seq - self._cursor > BEHIND:
+        """Send a heartbeat in time, events or not; cut a viewer loose that takes nothing and falls behind."""
+        if self.taken:
+            if now - self.commented_at >= heartbeat_s:
+                deliver(self.actor_ref, Ping())
+                self.commented_at = now
+        elif now - self.handed_at >= STALL_S and self._replay.last_seq - self._cursor > BEHIND:
             self._cut = True
             self._shut()
 

@@ -152,7 +152,7 @@ def test_silence_is_broken_by_a_ping_and_only_by_one(replay, viewers):
     next(viewer)
     reading = Reading(viewer)
     eventually(lambda: viewer.taken)
-    now = viewer.handed_at
+    now = viewer.commented_at
     viewer.tick(now + 14.9, 15)
     viewer.tick(now + 15, 15)
     viewer.tick(now + 15.1, 15)
@@ -228,7 +228,7 @@ def test_a_heartbeat_is_never_later_than_it_may_be(replay, heartbeat_s):
     viewers.start(Probe())
     viewer = watch(replay, viewers)
     next(viewer)
-    viewer.taken, viewer.handed_at = True, 0.0
+    viewer.taken, viewer.commented_at = True, 0.0
     while viewer.actor_inbox.empty():
         now[0] += viewers.interval_s
         viewers.tell(None)
