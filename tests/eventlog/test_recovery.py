@@ -2,7 +2,7 @@
 
 import time
 
-from tests.eventlog.orders import append, begin, create, end, partial, tool
+from tests.eventlog.orders import ATTEMPT, append, begin, create, end, partial, tool
 from timothy.eventlog import queries
 from timothy.eventlog.records import Piece, Row, ToolStart
 from timothy.eventlog.recovery import recover
@@ -47,6 +47,24 @@ def test_all_saved_pieces_are_in_the_evidence_in_order(log):
     assert log.count("pending_states") == 0
     (attempt,) = queries.turn(log.reader, "s", "t")["attempts"]
     assert (attempt["status"], attempt["code"], attempt["cost"]) == ("error", "interrupted", None)
+
+
+def test_an_attempt_that_is_in_the_ledger_is_not_booked_again(log):
+    log.write(create(), begin(), append(piece=Piece(1, "a", "", "p", "m")))
+    log.write(append(piece=Piece(2, "b", "", None, None), attempt=ATTEMPT))
+    crash_and_recover(log)
+    payload = log.rows()[-1].payload
+    assert (payload["text"], payload["provider"], payload["model"]) == ("ab", "p", "m")
+    assert [attempt["status"] for attempt in queries.turn(log.reader, "s", "t")["attempts"]] == ["ok"]
+
+
+def test_an_attempt_after_one_that_is_in_the_ledger_is_booked(log):
+    log.write(create(), begin(), append(piece=Piece(1, "a", "", "p", "m")))
+    log.write(append(piece=Piece(2, "", "", None, None), attempt=ATTEMPT))
+    log.write(append(piece=Piece(3, "b", "", "q", "n")))
+    crash_and_recover(log)
+    attempts = queries.turn(log.reader, "s", "t")["attempts"]
+    assert [(one["provider"], one["status"]) for one in attempts] == [("p", "ok"), ("q", "error")]
 
 
 def test_a_tool_that_may_have_run_is_said_to_have_been_cancelled(log):

@@ -203,6 +203,13 @@ def test_a_checkpoint_is_asked_for_once_and_saves_what_was_shown_since_the_last(
     assert len(turn.of(RemindCheckpoint)) == 2
 
 
+def test_before_tools_run_the_text_is_saved_as_nobodys_with_the_attempts_row():
+    turn = Turn().begin().says(ATTEMPT, TextDelta("ab"), ToolCall("c", "read_file", {}), ENDED)
+    assert turn.of(Save) == [Save(piece=Piece(1, "ab", "", None, None), attempt=ENDED)]
+    turn.says(Done("tool_calls")).feed(inputs.CheckpointDue())
+    assert [save.piece for save in turn.of(Save) if save.piece][1:] == []
+
+
 def test_text_that_stalls_is_saved_too():
     turn = Turn().begin().says(TextDelta("a"))
     turn.feed(inputs.CheckpointDue())

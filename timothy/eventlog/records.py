@@ -42,7 +42,10 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """Text and reasoning of a running turn since its last piece; `number` counts 1, 2, 3 ... in the turn."""
+    """Text and reasoning of a running turn since its last piece; `number` counts 1, 2, 3 ... in the turn.
+
+    One without a provider ends an attempt: it is in the ledger, and nobody speaks until the next piece.
+    """
 
     number: int
     text: str

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -12,7 +13,6 @@ from timothy.errors import Interrupted
 from timothy.eventlog.records import EndTurn, Refused, Row
 from timothy.eventlog.store import Writer
 from timothy.events import AttemptEnded
-from timothy.moment import stamp
 
 MESSAGE = "the server was interrupted; the text is what was saved last"
 _BATCH = 200
@@ -68,7 +68,8 @@ def _evidence(left: _Left, turn: dict[str, Any]) -> EndTurn:
     pieces = left.pieces[turn["id"]]
     text = "".join(piece["text"] for piece in pieces)
     reasoning = "".join(piece["reasoning"] for piece in pieces)
-    provider, model = (pieces[-1]["provider"], pieces[-1]["model"]) if pieces else (None, None)
+    spoke = ((piece["provider"], piece["model"]) for piece in reversed(pieces) if piece["provider"])
+    provider, model = next(spoke, (None, None))
     rows = [*_open_permissions(left.permissions[turn["id"]]), *_cut_tools(left.tools[turn["id"]])]
     return EndTurn(
         append_id=str(uuid.uuid4()),
@@ -112,10 +113,11 @@ def _cut_tools(starts: list[dict[str, Any]]) -> Iterator[Row]:
 
 
 def _attempt(pieces: list[dict[str, Any]]) -> AttemptEnded | None:
-    """The ledger row of the attempt whose text was saved; its tokens and times are unknown."""
-    if not pieces or pieces[-1]["provider"] is None:
+    """The ledger row of the attempt whose text was saved, unless it is booked; what it cost is unknown."""
+    own = list(takewhile(lambda piece: piece["provider"], reversed(pieces)))
+    if not own:
         return None
-    last = pieces[-1]
+    last, first = own[0], own[-1]
     return AttemptEnded(
         provider=last["provider"],
         model=last["model"],
@@ -127,5 +129,5 @@ def _attempt(pieces: list[dict[str, Any]]) -> AttemptEnded | None:
         cost=None,
         first_token_ms=None,
         duration_ms=0,
-        started_at=pieces[0]["saved_at"] or stamp(),
+        started_at=first["saved_at"],
     )

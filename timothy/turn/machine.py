@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from timothy.conversation import Message
-from timothy.eventlog.records import EndTurn, Row
+from timothy.eventlog.records import EndTurn, Piece, Row
 from timothy.events import (
     AttemptEnded,
     AttemptStarted,
@@ -150,7 +150,7 @@ class TurnMachine:
                 return []
             case AttemptEnded():
                 self._account.closed(event)
-                return [Save(attempt=event)]
+                return [Save(piece=self._closing_piece(), attempt=event)]
             case Failover(source=source, to=to, code=code):
                 row = Row("failover", {"from": source, "to": to, "code": code})
                 return [Save(rows=(row,)), Emit(event)]
@@ -191,6 +191,10 @@ class TurnMachine:
         if not self._said.unsaved:
             return []
         return [Save(piece=self._said.piece(self._account.provider, self._account.model))]
+
+    def _closing_piece(self) -> Piece | None:
+        """Where tools follow, the end of an attempt's text: a piece that nobody speaks after."""
+        return self._said.piece(None, None) if self._calls and self._said.bytes else None
 
     def _called(self, event: ToolCallStarted | ToolCall) -> list[Effect]:
         given = event.call_id
