@@ -1,9 +1,11 @@
 """Server processes for the stories: one that all of them share, and as many more as a story needs."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +22,9 @@ ceiling_s = 60
 permission_s = 30
 checkpoint_s = 0.1
 [stream]
-heartbeat_s = 5
+heartbeat_s = 0.4
+[tools]
+allow = ["run_command"]
 """
 
 
@@ -100,3 +104,36 @@ def hasty(shared_servers: Start, provider: FakeProvider) -> Server:
     """The same with a ceiling of 0.6 s."""
     timers = "[turn]\nceiling_s = 0.6\npermission_s = 0.3\ncheckpoint_s = 0.05\n"
     return shared_servers(timers + entry(provider))
+
+
+@pytest.fixture(scope="session")
+def impatient(shared_servers: Start, provider: FakeProvider) -> Server:
+    """The same with a permission park of 0.3 s, and heartbeats that come late."""
+    return shared_servers("[turn]\nceiling_s = 60\npermission_s = 0.3\n" + entry(provider))
+
+
+def _sum(expression: str) -> dict[str, Any]:
+    return {"call": {"name": "calculate", "input": {"expression": expression}}}
+
+
+SAME = _sum("1+1")
+SCRIPT = {
+    "rules": [
+        {"match": "loop", "steps": [SAME]},
+        {"match": "loop", "tool_result": "", "steps": [SAME]},
+        {"match": "break inside", "steps": [{"text": "so far "}, {"raise": True}]},
+        {"match": "fail later", "tool_result": "", "steps": [{"error": {"code": "overloaded"}}]},
+        {"match": "fail later", "steps": [{"text": "let me see"}, {"call": {"name": "current_time"}}]},
+        {"match": "quick", "steps": [{"text": "yes"}]},
+    ],
+    "turns": [[_sum(f"{number}+1")] for number in range(20)],
+}
+
+
+@pytest.fixture(scope="session")
+def scripted(shared_servers: Start) -> Server:
+    """A server whose model plays SCRIPT, as fast as it can; what fits no rule asks for one more sum."""
+    chain = '[[providers]]\nname = "s"\ndriver = "scripted"\nscript = "script.json"\n'
+    server = shared_servers(chain, running=False)
+    (server.home / "script.json").write_text(json.dumps(SCRIPT))
+    return server.start()

@@ -1,6 +1,5 @@
 """kill -9 at each named step of a turn: the next start leaves one evidence, and loses nothing it promised."""
 
-import json
 import sqlite3
 import threading
 from contextlib import closing
@@ -48,7 +47,7 @@ class Mortal:
         """Send, and answer what is asked, until the server is dead; what the client saw, if anything."""
         stream = None
         try:
-            stream = self.server.send(self.session, "before the fall")
+            stream = self.server.send(self.session, "before the fall", Idempotency_Key=f"key-{self.armed}")
             for frame in stream:
                 if frame.type == "permission_request":
                     threading.Thread(target=allow, args=(self.server,)).start()
@@ -100,6 +99,8 @@ def test_a_kill_at_any_step_leaves_one_evidence(mortal: Mortal, provider: FakePr
         assert evidence["payload"].get("code") == (None if whole else "interrupted")
         assert whole or evidence["payload"]["duration_ms"] is None
         check_tools(rows, step)
+        check_repeat(mortal, step, turn_id)
+        check_permission(server, rows)
     if stream is not None and stream.status == 200:
         assert turns == {stream.turn_id}
         assert not {"done", "error", "meta"} & set(stream.kinds)
@@ -108,6 +109,21 @@ def test_a_kill_at_any_step_leaves_one_evidence(mortal: Mortal, provider: FakePr
 def test_after_all_those_deaths_the_session_goes_on(mortal: Mortal) -> None:
     mortal.arm("")
     assert mortal.server.send(mortal.session, "after the fall").rest().end == "done"
+
+
+def check_repeat(mortal: Mortal, step: str, turn_id: str) -> None:
+    """Acknowledged or not, the same send again gets that turn, and no second one."""
+    again = mortal.server.send(mortal.session, "before the fall", Idempotency_Key=f"key-{step}").rest()
+    assert (again.status, again.headers["idempotent-replayed"]) == (200, "true")
+    assert again.turn_id == turn_id
+
+
+def check_permission(server: Server, rows: list[dict[str, Any]]) -> None:
+    """An answer that comes after the restart comes too late."""
+    for row in rows:
+        if row["kind"] == "permission_request":
+            answer = server.call("POST", f"/v1/permissions/{row['payload']['id']}", {"decision": "once"})
+            assert (answer.status_code, answer.json()["error"]) == (409, "already_resolved")
 
 
 def check_tools(rows: list[dict[str, Any]], step: str) -> None:
@@ -122,72 +138,44 @@ def check_tools(rows: list[dict[str, Any]], step: str) -> None:
         assert (ran, answers) == ([], ["cancelled"])
 
 
-def test_text_that_was_shown_before_a_checkpoint_survives_a_kill(
+def test_many_unfinished_turns_are_recovered_before_the_port_opens(
     servers: Start, provider: FakeProvider
 ) -> None:
+    """One of them has text that a checkpoint holds, though nobody watched."""
     provider.behave("fake", tokens=40, hold=20)
     server = servers(TIMERS + entry(provider))
-    session = server.session()
-    tab = server.send(session)
+    turns = {}
+    for _ in range(20):
+        session = server.session()
+        url = f"/v1/sessions/{session}/messages"
+        answer = server.call("POST", url, {"message": "hi"}, Prefer="respond-async")
+        turns[session] = answer.json()["turn_id"]
+    tab = server.live(session)
     while len(tab.text.split()) < 20:
         tab.until("text_delta")
-    tab.close()  # nobody watches: the checkpoint comes all the same
-    wait_for_piece(server.home)
+    tab.close()
+    wait_for_piece(server.home, tab.turn_id)
     server.kill()
     server.start()
+    listed: list[dict[str, Any]] = server.get("/v1/sessions")["sessions"]
+    assert {row["id"]: row["turn_active"] for row in listed} == dict.fromkeys(turns, False)
+    for number, turn_id in turns.items():
+        assert server.evidence(number, turn_id)["payload"]["code"] == "interrupted"
+        assert turn_id in server.words(), "a line a turn says that it was recovered"
     evidence = server.evidence(session, tab.turn_id)
-    assert evidence["kind"] == "pending_state"
-    assert evidence["payload"]["final"] is True
+    assert (evidence["kind"], evidence["payload"]["final"]) == ("pending_state", True)
     assert evidence["payload"]["text"] == tab.text
     item = server.read(session)["items"][-1]
     assert (item["kind"], item["code"], item["text"]) == ("partial", "interrupted", tab.text)
     assert [row["status"] for row in server.turn(session, tab.turn_id)["attempts"]] == ["error"]
 
 
-def wait_for_piece(home: Path) -> None:
-    """Until the database holds all twenty pieces of the running text."""
+def wait_for_piece(home: Path, turn_id: str) -> None:
+    """Until the database holds all twenty pieces of the turn's text."""
 
     def saved() -> bool:
+        query = "SELECT text FROM pending_states WHERE turn_id = ? ORDER BY number"
         with closing(sqlite3.connect(home / "timothy.db")) as connection:
-            texts = connection.execute("SELECT text FROM pending_states ORDER BY number").fetchall()
-        return "t19" in "".join(text for (text,) in texts)
+            return "t19" in "".join(text for (text,) in connection.execute(query, (turn_id,)))
 
     eventually(saved)
-
-
-def test_many_unfinished_turns_are_recovered_before_the_port_opens(
-    servers: Start, provider: FakeProvider
-) -> None:
-    provider.behave("fake", tokens=5, hold=1)
-    server = servers(TIMERS + entry(provider))
-    turns: dict[str, str] = {}
-    for _ in range(30):
-        session = server.session()
-        url = f"/v1/sessions/{session}/messages"
-        answer = server.call("POST", url, {"message": "hi"}, Prefer="respond-async")
-        turns[session] = answer.json()["turn_id"]
-    server.kill()
-    server.start()
-    listed: list[dict[str, Any]] = server.get("/v1/sessions")["sessions"]
-    assert {row["id"]: row["turn_active"] for row in listed} == dict.fromkeys(turns, False)
-    for session, turn_id in turns.items():
-        assert server.evidence(session, turn_id)["payload"]["code"] == "interrupted"
-        assert turn_id in server.words(), "a line a turn says that it was recovered"
-
-
-def test_a_send_that_was_never_acknowledged_can_be_sent_again_with_its_key(
-    servers: Start, provider: FakeProvider
-) -> None:
-    """Dead after the turn was durable and before the 200: the repeat gets that turn, and no second one."""
-    server = servers(TIMERS + entry(provider), TIMOTHY_CRASH_AT="after_begun")
-    session = server.session()
-    with pytest.raises(DIED):
-        server.send(session, "once only", Idempotency_Key="key-1")
-    server.wait()
-    server.start(TIMOTHY_CRASH_AT="")
-    again = server.send(session, "once only", Idempotency_Key="key-1").rest()
-    assert (again.status, again.headers.get("idempotent-replayed")) == (200, "true")
-    assert again.end == "interrupted"
-    kinds = [row["kind"] for row in server.events(session)]
-    assert kinds.count("user_message") == 1
-    assert json.dumps(kinds).count("turn_failed") == 1

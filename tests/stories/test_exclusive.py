@@ -4,11 +4,8 @@ import threading
 import time
 
 from tests.fakes.provider import FakeProvider
-from tests.stories.conftest import Start
 from tests.stories.server import Server
 from tests.stories.wire import Stream
-
-NO_DELAY = '[[providers]]\nname = "scripted"\ndriver = "scripted"\nscript = "script.json"\n'
 
 
 def test_a_hundred_double_sends_are_one_turn_each(server: Server, provider: FakeProvider) -> None:
@@ -64,17 +61,14 @@ def test_two_sessions_run_at_the_same_time(server: Server, provider: FakeProvide
     assert [tab.rest().end for tab in tabs] == ["done"] * 5
 
 
-def test_a_send_right_after_meta_is_never_refused(servers: Start) -> None:
+def test_a_send_right_after_meta_is_never_refused(scripted: Server) -> None:
     """Several clients, each in a session of its own, a thousand turns in all, with no pause between."""
-    server = servers(NO_DELAY, running=False)
-    (server.home / "script.json").write_text('{"turns": [[{"text": "yes"}]]}')
-    server.start()
     wrong: list[str] = []
 
     def converse() -> None:
-        session = server.session()
+        session = scripted.session()
         for number in range(125):
-            stream = server.send(session, f"message {number}")
+            stream = scripted.send(session, f"quick {number}")
             if stream.status != 200:
                 wrong.append(f"message {number}: {stream.status}")
                 return

@@ -6,19 +6,11 @@ import time
 import pytest
 
 from tests.fakes.provider import Behaviour, FakeProvider
-from tests.stories.conftest import Start, entry
 from tests.stories.server import Server
 from tests.stories.wire import Stream
 
 BEAT_S = 0.4
 LATE_S = 0.35  # how much a busy machine may add
-SETTINGS = f"[stream]\nheartbeat_s = {BEAT_S}\n"
-
-
-@pytest.fixture(scope="module")
-def beating(shared_servers: Start, provider: FakeProvider) -> Server:
-    return shared_servers(SETTINGS + entry(provider))
-
 
 WAITS = {
     "for the provider's headers": Behaviour(hold="headers"),
@@ -32,11 +24,11 @@ WAITS = {
 
 
 @pytest.mark.parametrize("wait", WAITS)
-def test_a_silent_stream_beats(beating: Server, provider: FakeProvider, wait: str) -> None:
+def test_a_silent_stream_beats(server: Server, provider: FakeProvider, wait: str) -> None:
     provider.behave("fake", WAITS[wait])
-    session = beating.session()
-    tab = beating.send(session)
-    for stream in (tab, beating.live(session)):
+    session = server.session()
+    tab = server.send(session)
+    for stream in (tab, server.live(session)):
         lines = stream.lines()
         times = [time.monotonic()]
         pings = 0
@@ -50,20 +42,23 @@ def test_a_silent_stream_beats(beating: Server, provider: FakeProvider, wait: st
                 line = next(lines)
         gaps = [after - before for before, after in itertools.pairwise(times)]
         assert max(gaps) <= BEAT_S + LATE_S, gaps
-    assert beating.stop(session).status_code == 200
+    assert server.stop(session).status_code == 200
 
 
-def test_a_stream_that_talks_needs_no_heartbeat(beating: Server, provider: FakeProvider) -> None:
-    provider.behave("fake", tokens=60, delay_s=0.01)
-    tab = beating.send(beating.session()).rest()
+def test_a_stream_that_talks_beats_too(server: Server, provider: FakeProvider) -> None:
+    """A comment at least so often "from the first byte on": whoever counts comments is not let down."""
+    provider.behave("fake", tokens=100, delay_s=0.02)
+    tab = server.send(server.session()).rest()
     assert tab.end == "done"
-    assert [line for _, line in tab.comments if line == b": ping\n"] == []
+    times = [at for at, _ in tab.comments]
+    gaps = [after - before for before, after in itertools.pairwise([*times, tab.frames[-1].at])]
+    assert len(times) > 2 and max(gaps) <= BEAT_S + LATE_S, gaps
 
 
-def test_heartbeats_leave_the_frames_as_they_are(beating: Server, provider: FakeProvider) -> None:
+def test_heartbeats_leave_the_frames_as_they_are(server: Server, provider: FakeProvider) -> None:
     provider.behave("fake", tokens=3, hold=1)
-    session = beating.session()
-    watched: list[Stream] = [beating.send(session), beating.live(session)]
+    session = server.session()
+    watched: list[Stream] = [server.send(session), server.live(session)]
     lines = watched[0].lines()
     while next(lines) != b": ping\n":
         pass

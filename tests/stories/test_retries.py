@@ -85,20 +85,18 @@ def test_a_later_message_knows_every_earlier_partial_and_why_it_was_cut(
     assert words[2].startswith("t0 t1 t2 t3 t4 ") and "length" in words[2]
 
 
-@pytest.mark.parametrize("mode", ["again", "continue"])
-def test_a_turn_that_a_kill_interrupted_can_be_answered(
-    servers: Start, provider: FakeProvider, mode: str
-) -> None:
-    provider.behave("fake", Behaviour(hold=0), Behaviour(text="at last"))
+def test_a_turn_that_a_kill_interrupted_can_be_answered(servers: Start, provider: FakeProvider) -> None:
+    provider.behave("fake", Behaviour(hold=0), Behaviour(tokens=0, end="cut"), Behaviour(text="at last"))
     server = servers(TIMERS + entry(provider))
     session = server.session()
     server.send(session, "question")
     provider.wait_request("fake")
     server.kill()
     server.start()
-    later = server.retry(session, mode).rest()
+    assert server.retry(session, "again").rest().end == "stream_cut"
+    later = server.retry(session, "continue").rest()
     assert (later.end, later.text) == ("done", "at last")
-    assert short(sent(provider, 1)) == [("user", "question")]
+    assert short(sent(provider, 1)) == short(sent(provider, 2)) == [("user", "question")]
 
 
 @pytest.mark.parametrize(

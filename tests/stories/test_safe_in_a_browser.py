@@ -80,14 +80,18 @@ def test_a_wrong_token_gives_no_cookie(server: Server, token: object) -> None:
     assert "Set-Cookie" not in answer.headers
 
 
-def test_a_cookie_survives_a_restart(servers: Start, provider: FakeProvider) -> None:
-    server = servers(TIMERS + entry(provider))
-    cookies = sign_in(server).cookies
-    token = server.token
-    server.terminate()
-    server.start()
-    assert server.token == token
-    assert requests.get(f"{server.url}/v1/sessions", cookies=cookies, timeout=10).status_code == 200
+@pytest.fixture(scope="module")
+def own(shared_servers: Start, provider: FakeProvider) -> Server:
+    """A server with a token of the user's own, and a host besides the loopback ones."""
+    config = TIMERS + '[server]\nhosts = ["my.home"]\n' + entry(provider)
+    return shared_servers(config, TIMOTHY_API_TOKEN="my-own-token")
+
+
+def test_a_cookie_survives_a_restart(own: Server) -> None:
+    cookies = sign_in(own).cookies
+    own.terminate()
+    own.start()
+    assert requests.get(f"{own.url}/v1/sessions", cookies=cookies, timeout=10).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -104,13 +108,10 @@ def test_loopback_hosts_are_served(server: Server, host: str) -> None:
     assert server.call("GET", "/v1/sessions", Host=host).status_code == 200
 
 
-def test_a_configured_host_is_served(servers: Start, provider: FakeProvider) -> None:
-    server = servers(TIMERS + '[server]\nhosts = ["my.home"]\n' + entry(provider))
-    assert server.call("GET", "/v1/sessions", Host="my.home").status_code == 200
-    assert (
-        server.call("POST", "/v1/sessions", Host="my.home:80", Origin="http://my.home:80").status_code == 201
-    )
-    assert code(server.call("GET", "/v1/sessions", Host="your.home")) == (403, "forbidden_host")
+def test_a_configured_host_is_served(own: Server) -> None:
+    assert own.call("GET", "/v1/sessions", Host="my.home").status_code == 200
+    assert own.call("POST", "/v1/sessions", Host="my.home:80", Origin="http://my.home:80").status_code == 201
+    assert code(own.call("GET", "/v1/sessions", Host="your.home")) == (403, "forbidden_host")
 
 
 @pytest.mark.parametrize(
@@ -147,11 +148,10 @@ def test_the_token_is_kept_for_its_owner_alone(server: Server) -> None:
     assert len(server.token) >= 32
 
 
-def test_a_token_of_the_users_own_opens(servers: Start, provider: FakeProvider) -> None:
-    server = servers(TIMERS + entry(provider), TIMOTHY_API_TOKEN="my-own-token")
-    assert server.token == "my-own-token"
-    assert server.call("GET", "/v1/sessions").status_code == 200
-    assert not (server.home / "token").exists()
+def test_a_token_of_the_users_own_opens(own: Server) -> None:
+    assert own.token == "my-own-token"
+    assert own.call("GET", "/v1/sessions").status_code == 200
+    assert not (own.home / "token").exists()
 
 
 def test_the_server_listens_beyond_loopback_with_the_users_token_alone(servers: Start) -> None:

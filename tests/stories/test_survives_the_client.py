@@ -86,3 +86,15 @@ def test_the_next_tab_sees_the_whole_turn_that_the_first_one_left(
     assert second.rest().end == "done"
     assert second.text == "t0 t1 t2 t3 "
     assert second.meta["outcome"] == "completed"
+
+
+def test_a_tab_that_left_is_forgotten(server: Server, provider: FakeProvider) -> None:
+    provider.behave("fake", tokens=3, hold=1)
+    for _ in range(10):
+        session = server.session()
+        tabs = [server.send(session), server.live(session)]
+        for tab in tabs:
+            tab.until("text_delta")
+            tab.close()
+        assert server.stop(session).status_code == 200
+    eventually(lambda: "\ntimothy_viewers 0\n" in server.call("GET", "/metrics").text)

@@ -14,14 +14,7 @@ from tests.stories.proxy import IdleCutter
 from tests.stories.server import ROOT, Server
 from tests.stories.wire import Stream
 
-CEILING_S = 1.0
-TIMERS = f"[turn]\nceiling_s = {CEILING_S}\npermission_s = 0.5\ncheckpoint_s = 0.05\n"
-BEATS = "[stream]\nheartbeat_s = 0.2\n"
-
-
-@pytest.fixture(scope="module")
-def half_hour(shared_servers: Start, provider: FakeProvider) -> Server:
-    return shared_servers(TIMERS + BEATS + entry(provider))
+CEILING_S = 0.6
 
 
 def through(proxy: IdleCutter, server: Server, session: str) -> Stream:
@@ -30,23 +23,23 @@ def through(proxy: IdleCutter, server: Server, session: str) -> Stream:
 
 
 def test_a_proxy_that_cuts_idle_connections_has_nothing_to_cut(
-    half_hour: Server, provider: FakeProvider
+    server: Server, provider: FakeProvider
 ) -> None:
     """A model that thinks in silence for longer than the proxy's patience."""
-    provider.behave("fake", tokens=2, delay_s=0.4)
-    with IdleCutter(int(half_hour.url.rpartition(":")[2]), idle_s=0.35) as proxy:
-        tab = through(proxy, half_hour, half_hour.session()).rest()
+    provider.behave("fake", tokens=2, delay_s=0.9)
+    with IdleCutter(int(server.url.rpartition(":")[2]), idle_s=0.75) as proxy:
+        tab = through(proxy, server, server.session()).rest()
         assert (tab.end, tab.text) == ("done", "t0 t1 ")
         assert proxy.cuts == 0
         assert [line for _, line in tab.comments].count(b": ping\n") >= 3
 
 
 def test_a_proxy_that_cuts_all_the_same_costs_the_viewer_alone(
-    servers: Start, provider: FakeProvider
+    impatient: Server, provider: FakeProvider
 ) -> None:
     """With heartbeats slower than the proxy: the tab is cut, the turn is not, and the tab comes back."""
     provider.behave("fake", tokens=2, hold=1)
-    server = servers("[stream]\nheartbeat_s = 20\n" + entry(provider))
+    server = impatient
     session = server.session()
     with IdleCutter(int(server.url.rpartition(":")[2]), idle_s=0.3) as proxy:
         tab = through(proxy, server, session)
@@ -69,30 +62,23 @@ LOST_SENDS = {
 
 
 @pytest.mark.parametrize("lost", LOST_SENDS)
-def test_a_lost_last_send_of_the_driver_is_named(
-    half_hour: Server, provider: FakeProvider, lost: str
-) -> None:
+def test_a_lost_last_send_of_the_driver_is_named(hasty: Server, provider: FakeProvider, lost: str) -> None:
     provider.behave("fake", LOST_SENDS[lost])
-    session = half_hour.session()
-    tab = half_hour.send(session).rest()
-    evidence = half_hour.evidence(session, tab.turn_id)
+    session = hasty.session()
+    tab = hasty.send(session).rest()
+    evidence = hasty.evidence(session, tab.turn_id)
     assert (tab.end, evidence["kind"]) == ("stream_cut", "pending_state")
     assert evidence["payload"]["text"] == tab.text == "t0 t1 "
 
 
-def test_a_lost_last_send_of_the_loop_is_named(servers: Start) -> None:
+def test_a_lost_last_send_of_the_loop_is_named(scripted: Server) -> None:
     """The worker dies in mid-stream without a word: the turn hears of it."""
-    server = servers(
-        TIMERS + '[[providers]]\nname = "s"\ndriver = "scripted"\nscript = "s.json"\n', running=False
-    )
-    (server.home / "s.json").write_text('{"turns": [[{"text": "so far "}, {"raise": true}]]}')
-    server.start()
-    session = server.session()
-    tab = server.send(session).rest()
-    evidence = server.evidence(session, tab.turn_id)
+    session = scripted.session()
+    tab = scripted.send(session, "break inside").rest()
+    evidence = scripted.evidence(session, tab.turn_id)
     assert tab.meta["outcome"] == "failed"
     assert (evidence["kind"], evidence["payload"]["text"]) == ("pending_state", "so far ")
-    assert server.send(session).status == 200
+    assert scripted.send(session, "quick").rest().end == "done"
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +98,7 @@ def remote(shared_servers: Start, provider: FakeProvider) -> Iterator[tuple[Serv
         )
     assert gateway.stdout is not None
     url = gateway.stdout.readline().split()[-1]
-    yield shared_servers(TIMERS, GATEWAY_URL=url, **environment), gateway
+    yield shared_servers("", GATEWAY_URL=url, **environment), gateway
     gateway.kill()
     gateway.wait()
     gateway.stdout.close()
@@ -135,24 +121,22 @@ def test_a_gateway_that_dies_after_text_is_named(
     assert server.turn(session, tab.turn_id)["outcome"] == "failed"
 
 
-def test_a_ceiling_that_fires_as_the_end_comes_makes_one_end(
-    half_hour: Server, provider: FakeProvider
-) -> None:
+def test_a_ceiling_that_fires_as_the_end_comes_makes_one_end(hasty: Server, provider: FakeProvider) -> None:
     """The provider's last word, aimed at the very moment of the ceiling, again and again."""
     ends = []
     for number in range(8):
         provider.behave("fake", tokens=2, hold="end")
-        session = half_hour.session()
+        session = hasty.session()
         began = time.monotonic()
-        tab = half_hour.send(session)
+        tab = hasty.send(session)
         while tab.text != "t0 t1 ":
             tab.until("text_delta")
         time.sleep(max(0.0, began + CEILING_S - 0.004 + number * 0.001 - time.monotonic()))
         provider.release("fake")
         ends.append(tab.rest().end)
-        evidence = half_hour.evidence(session, tab.turn_id)
+        evidence = hasty.evidence(session, tab.turn_id)
         assert evidence["payload"].get("code") == (None if ends[-1] == "done" else "turn_timeout")
         assert evidence["payload"]["text"] == "t0 t1 "
-        assert half_hour.send(session, model="fake").status == 200
-        assert half_hour.stop(session).status_code in (200, 404)
+        assert hasty.send(session, model="fake").status == 200
+        assert hasty.stop(session).status_code in (200, 404)
     assert set(ends) <= {"done", "turn_timeout"}

@@ -6,15 +6,14 @@ from typing import Any
 import pytest
 
 from tests.fakes.provider import Behaviour, FakeProvider
-from tests.stories.conftest import TIMERS, Start, entry
 from tests.stories.server import Server
 
 
-@pytest.fixture(scope="module")
-def library(shared_servers: Start, provider: FakeProvider) -> tuple[Server, list[str]]:
-    """A server with twelve sessions, the oldest first."""
-    server = shared_servers(TIMERS + entry(provider))
-    return server, [server.session(f"shelf {number}") for number in range(12)]
+@pytest.fixture
+def library(server: Server) -> tuple[str, list[str]]:
+    """A word that is in twelve sessions' titles alone, and their ids, the oldest first."""
+    mark = uuid.uuid4().hex
+    return mark, [server.session(f"{mark} {number}") for number in range(12)]
 
 
 def pages(server: Server, query: str) -> list[list[dict[str, Any]]]:
@@ -28,24 +27,22 @@ def pages(server: Server, query: str) -> list[list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("limit", [1, 5, 6, 12, 50])
-def test_pages_join_without_a_gap(library: tuple[Server, list[str]], limit: int) -> None:
-    server, ids = library
-    found = pages(server, f"limit={limit}")
+def test_pages_join_without_a_gap(server: Server, library: tuple[str, list[str]], limit: int) -> None:
+    mark, ids = library
+    found = pages(server, f"query={mark}&limit={limit}")
     assert [row["id"] for page in found for row in page] == ids[::-1]
     assert [len(page) for page in found[:-1]] == [limit] * (len(found) - 1)
     assert found[-1], "a last page is never empty"
 
 
 def test_a_session_that_becomes_active_between_pages_costs_no_other(
-    servers: Start, provider: FakeProvider
+    server: Server, library: tuple[str, list[str]], provider: FakeProvider
 ) -> None:
-    server = servers(TIMERS + entry(provider))
-    ids = [server.session(f"s{number}") for number in range(4)]
-    first = server.get("/v1/sessions?limit=2")
+    mark, ids = library
+    first = server.get(f"/v1/sessions?query={mark}&limit=6")
     server.send(ids[0]).rest()
-    second = server.get(f"/v1/sessions?limit=2&cursor={first['next_cursor']}")
-    seen = [row["id"] for row in first["sessions"] + second["sessions"]]
-    assert seen == [ids[3], ids[2], ids[1]]
+    second = server.get(f"/v1/sessions?query={mark}&limit=6&cursor={first['next_cursor']}")
+    assert [row["id"] for row in first["sessions"] + second["sessions"]] == ids[:0:-1]
     assert server.get("/v1/sessions?limit=1")["sessions"][0]["id"] == ids[0]
 
 

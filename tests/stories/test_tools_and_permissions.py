@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tests.fakes.provider import FakeProvider
-from tests.stories.conftest import TIMERS, Start, entry
 from tests.stories.server import Server, eventually
 from tests.stories.wire import Stream
 
@@ -112,11 +111,6 @@ def test_a_denied_tool_does_not_run_and_the_model_hears_so(server: Server, provi
     assert "said no" in told(provider, 1)[0]["content"]
 
 
-@pytest.fixture(scope="module")
-def impatient(shared_servers: Start, provider: FakeProvider) -> Server:
-    return shared_servers("[turn]\nceiling_s = 60\npermission_s = 0.3\n" + entry(provider))
-
-
 def test_nobody_answering_is_no_denial(impatient: Server, provider: FakeProvider) -> None:
     session, tab, request = ask(impatient, provider, write("late.txt"))
     tab.until("permission_resolved", id=request["id"], decision="timeout")
@@ -168,18 +162,6 @@ def test_a_stop_while_parked_cancels_the_request(server: Server, provider: FakeP
     assert server.evidence(session, tab.turn_id)["kind"] == "turn_failed"
 
 
-def test_a_kill_while_parked_cancels_the_request(servers: Start, provider: FakeProvider) -> None:
-    server = servers(TIMERS + entry(provider))
-    session, tab, request = ask(server, provider)
-    server.kill()
-    server.start()
-    status, body = answer(server, request, "once")
-    assert (status, body["error"], body["decision"]) == (409, "already_resolved", "cancelled")
-    assert server.evidence(session, tab.turn_id)["payload"]["code"] == "interrupted"
-    assert server.turn(session, tab.turn_id)["outcome"] == "interrupted"
-    assert not (server.home / "workspace" / "note.txt").exists()
-
-
 def test_a_viewer_that_comes_while_parked_sees_the_open_request(
     server: Server, provider: FakeProvider
 ) -> None:
@@ -219,35 +201,18 @@ def test_a_wrong_call_is_told_to_the_model(server: Server, provider: FakeProvide
     assert words in told(provider, 1)[0]["content"]
 
 
-@pytest.fixture(scope="module")
-def insistent(shared_servers: Start) -> Server:
-    """A model that asks for a tool for ever: `loop` for the same, anything else for a new one each time."""
-    server = shared_servers(
-        '[[providers]]\nname = "s"\ndriver = "scripted"\nscript = "s.json"\n', running=False
-    )
-    same = '{"call": {"name": "calculate", "input": {"expression": "1+1"}}}'
-    each = ", ".join(
-        f'[{{"call": {{"name": "calculate", "input": {{"expression": "{n}+1"}}}}}}]' for n in range(20)
-    )
-    (server.home / "s.json").write_text(
-        f'{{"rules": [{{"match": "loop", "steps": [{same}]}},'
-        f' {{"match": "loop", "tool_result": "", "steps": [{same}]}}], "turns": [{each}]}}'
-    )
-    return server.start()
-
-
 @pytest.mark.parametrize(("message", "requests"), [("loop", 4), ("go on", 16)])
 def test_a_model_that_only_calls_tools_is_made_to_answer(
-    insistent: Server, message: str, requests: int
+    scripted: Server, message: str, requests: int
 ) -> None:
     """After three same calls in a row, or fifteen calls, no tools are offered; then that is the end."""
-    session = insistent.session()
-    tab = insistent.send(session, message).rest()
+    session = scripted.session()
+    tab = scripted.send(session, message).rest()
     assert tab.kinds[-3:] == ["incomplete", "done", "meta"]
     assert tab.events[-3]["reason"] == "max_steps"
     assert (tab.meta["outcome"], tab.end) == ("incomplete", "done")
-    assert len(insistent.turn(session, tab.turn_id)["attempts"]) == requests
-    ended = [row["status"] for row in executions(insistent, session)]
+    assert len(scripted.turn(session, tab.turn_id)["attempts"]) == requests
+    ended = [row["status"] for row in executions(scripted, session)]
     assert ended == ["ok"] * (requests - 1) + ["cancelled"], "the last call was not offered, and is not run"
 
 
@@ -264,9 +229,8 @@ def test_a_long_result_is_shown_as_a_preview_and_kept_whole(server: Server, prov
 
 
 def test_a_stop_in_a_running_tool_ends_it_and_says_it_may_have_run(
-    servers: Start, provider: FakeProvider
+    server: Server, provider: FakeProvider
 ) -> None:
-    server = servers(TIMERS + '[tools]\nallow = ["run_command"]\n' + entry(provider))
     call = {"name": "run_command", "arguments": {"command": "touch began; sleep 30"}}
     provider.behave("fake", tools=(call,))
     session = server.session()

@@ -265,33 +265,21 @@ def test_a_failure_after_text_is_never_silently_restarted(chained: Server, provi
     assert provider.requests("second") == []
 
 
-def test_a_worker_that_breaks_inside_the_server_ends_as_a_failure(servers: Start) -> None:
-    """The chain itself raises: whatever it is, the turn ends by name."""
-    server = servers(
-        '[[providers]]\nname = "s"\ndriver = "scripted"\nscript = "script.json"\n', running=False
-    )
-    (server.home / "script.json").write_text('{"turns": [[{"text": "so far"}, {"raise": true}]]}')
-    server.start()
-    session = server.session()
-    tab = server.send(session).rest()
-    evidence = server.evidence(session, tab.turn_id)
-    assert (evidence["kind"], evidence["payload"]["text"]) == ("pending_state", "so far")
-    assert evidence["payload"]["code"] == tab.end == server.turn(session, tab.turn_id)["code"]
+def test_a_worker_that_breaks_inside_the_server_ends_as_a_failure(scripted: Server) -> None:
+    """The driver itself raises: whatever it is, the turn ends by name."""
+    session = scripted.session()
+    tab = scripted.send(session, "break inside").rest()
+    evidence = scripted.evidence(session, tab.turn_id)
+    assert (evidence["kind"], evidence["payload"]["text"]) == ("pending_state", "so far ")
+    assert evidence["payload"]["code"] == tab.end == scripted.turn(session, tab.turn_id)["code"]
     assert tab.meta["outcome"] == "failed"
+    assert scripted.send(session, "quick").rest().end == "done"
 
 
-def test_a_failure_in_a_later_step_keeps_the_text_of_the_earlier_one(servers: Start) -> None:
-    script = """{"rules": [
-        {"tool_result": "", "steps": [{"error": {"code": "overloaded", "message": "no more"}}]},
-        {"steps": [{"text": "let me see"}, {"call": {"name": "current_time"}}]}]}"""
-    server = servers(
-        '[[providers]]\nname = "s"\ndriver = "scripted"\nscript = "script.json"\n', running=False
-    )
-    (server.home / "script.json").write_text(script)
-    server.start()
-    session = server.session()
-    tab = server.send(session).rest()
-    evidence = server.evidence(session, tab.turn_id)
+def test_a_failure_in_a_later_step_keeps_the_text_of_the_earlier_one(scripted: Server) -> None:
+    session = scripted.session()
+    tab = scripted.send(session, "fail later").rest()
+    evidence = scripted.evidence(session, tab.turn_id)
     assert (evidence["kind"], evidence["payload"]["text"]) == ("pending_state", "let me see")
     assert evidence["payload"]["code"] == tab.end == "overloaded"
     assert tab.text == "let me see"
