@@ -162,7 +162,7 @@ def load(home: Path, file: Path | None = None, environment: Mapping[str, str] = 
     if overrides:
         merged = {**raw, **{name: {**raw.get(name, {}), **table} for name, table in overrides.items()}}
         config = _convert(merged, f"{path} with the environment's TIMOTHY_* and TURN_TIMEOUT")
-    _check(config, str(path))
+    _check(config, str(path), environment)
     return config
 
 
@@ -249,7 +249,7 @@ def _allowed(key: str) -> str:
     return f"Allowed keys: {', '.join(table.__struct_fields__)}{drivers}"
 
 
-def _check(config: Config, where: str) -> None:
+def _check(config: Config, where: str, environment: Mapping[str, str]) -> None:
     _positive(config, where)
     if config.turn.ceiling_s <= config.turn.permission_s:
         raise ConfigError(
@@ -266,6 +266,7 @@ def _check(config: Config, where: str) -> None:
     names = [entry.name for entry in config.providers]
     for entry in config.providers:
         _check_provider(entry, where, names)
+        entry.api_key(environment)
 
 
 def _positive(config: Config, where: str) -> None:
@@ -313,4 +314,3 @@ def _check_provider(entry: ProviderSettings, where: str, names: list[str]) -> No
         price = getattr(entry, field)
         if price is not None and not 0 <= price < 1e9:
             raise ConfigError(f"{key}.{field}: {price:g} is out of range; allowed: 0 or more")
-    entry.api_key()
