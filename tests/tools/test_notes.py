@@ -13,7 +13,7 @@ from timothy.tools.notes import MAX_NOTES, Notes, NotesDamaged, NotesFull
 def test_a_note_is_there_for_the_next_process(tmp_path: Path) -> None:
     note = Notes(tmp_path).add("  tea, not coffee ")
     assert Notes(tmp_path).all() == [note]
-    assert note.text == "tea, not coffee" and note.created_at.endswith("+00:00")
+    assert note.text == "tea, not coffee" and note.created_at.endswith("Z")
 
 
 def test_the_same_note_twice_is_one(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
+from timothy.moment import stamp
 from timothy.text import honest
 
 MAX_NOTES = 500
@@ -53,7 +53,7 @@ class Notes:
 
     def add(self, text: str) -> Note:
         """Keep `text`; the same text twice is one note. Raises NotesError."""
-        note = Note(uuid.uuid4().hex[:8], _fitting(text), datetime.now(UTC).isoformat(timespec="seconds"))
+        note = Note(uuid.uuid4().hex[:8], _fitting(text), stamp())
         with self._changing() as notes:
             for known in notes:
                 if known.text == note.text:
