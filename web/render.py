@@ -3,11 +3,12 @@
 from functools import cache
 from typing import Any
 
-from flask import Blueprint, request
+from flask import Blueprint
 
 from actors.native import Native
 from timothy.errors import BadRequest
 from web.markdown import to_html
+from web.requests import json_body
 
 MOST_BLOCKS = 200
 MOST_CHARACTERS = 200_000
@@ -18,7 +19,7 @@ render = Blueprint("render", __name__)
 @render.post("/v1/render")
 def render_blocks() -> dict[str, Any]:
     """`{"blocks": [TEXT, ...]}` -> `{"html": [HTML, ...]}`, in the same order. Raises BadRequest."""
-    return {"html": _thread()(_render_all, _blocks(request.get_json(silent=True)))}
+    return {"html": _thread()(_render_all, _blocks(json_body()))}
 
 
 @cache
@@ -31,8 +32,8 @@ def _render_all(blocks: list[str]) -> list[str]:
     return [to_html(block) for block in blocks]
 
 
-def _blocks(body: Any) -> list[str]:
-    blocks = body.get("blocks") if isinstance(body, dict) else None
+def _blocks(body: dict[str, Any]) -> list[str]:
+    blocks = body.get("blocks")
     if not isinstance(blocks, list) or not all(isinstance(block, str) for block in blocks):
         raise BadRequest('the body must be {"blocks": [TEXT, ...]}')
     if len(blocks) > MOST_BLOCKS or sum(map(len, blocks)) > MOST_CHARACTERS:

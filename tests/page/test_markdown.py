@@ -145,7 +145,7 @@ def _post(body: object) -> tuple[int, dict[str, object]]:
     app = Flask("test")
     app.register_blueprint(render)
     app.register_error_handler(TimothyError, lambda error: ({"error": error.code}, error.status))
-    response = app.test_client().post("/v1/render", json=body)
+    response = app.test_client().post("/v1/render", data=json.dumps(body))  # as curl says it: of no type
     return response.status_code, response.get_json()
 
 
