@@ -1,6 +1,8 @@
 """A session goes out as words or as rows, and comes in again as it was."""
 
+import contextlib
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,10 @@ def test_what_was_exported_comes_in_as_a_new_session_with_the_same_log(home: Pat
 HEADER = '{"timothy_export": 1, "session": {"title": null}}'
 
 
+def row(kind: str, payload: dict[str, object]) -> str:
+    return json.dumps({"turn_id": None, "kind": kind, "payload": payload, "created_at": "2026-01-31"})
+
+
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
@@ -55,11 +61,32 @@ HEADER = '{"timothy_export": 1, "session": {"title": null}}'
         (['{"timothy_export": 99, "session": {}}'], "line 1 is not the header"),
         ([HEADER, "[]"], "line 2 is no JSON object"),
         ([HEADER, '{"kind": "user_message"}'], "line 2 is no row of a log"),
+        ([HEADER, row("magic", {})], "line 2: no kind 'magic'; there are: session_started, user_message"),
+        ([HEADER, row("failover", {"from": "a"})], "line 2: the payload of a failover lacks to, code"),
     ],
 )
 def test_a_file_that_is_no_export_is_refused_with_its_line(lines: list[str], words: str) -> None:
     with pytest.raises(BadRequest, match=words):
         parse(lines)
+
+
+def test_a_log_that_cannot_be_written_takes_nothing_in_and_says_so(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "session.jsonl"
+    run("export", SESSION, "--format", "jsonl", "--output", file, "--home", home)
+    before = (home / FILE_NAME).read_bytes()
+    with contextlib.closing(sqlite3.connect(home / FILE_NAME, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        ran = CliRunner().invoke(main, ["import", str(file), "--home", str(home)])
+        assert (ran.exit_code, "nothing was imported" in ran.stderr) == (1, True), ran.output
+        other.execute("ROLLBACK")
+    assert (home / FILE_NAME).read_bytes() == before
+
+
+def test_a_file_that_is_no_text_is_named(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "session.jsonl"
+    file.write_bytes(b"\xff\xfe")
+    ran = CliRunner().invoke(main, ["import", str(file), "--home", str(home)])
+    assert (ran.exit_code, "session.jsonl is no text in UTF-8" in ran.stderr) == (1, True), ran.output
 
 
 def test_a_session_that_is_not_there_is_named(home: Path) -> None:

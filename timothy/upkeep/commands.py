@@ -106,16 +106,23 @@ def import_session(file: IO[str], home: Path) -> None:
     """Bring in FILE (JSON lines from `timothy export`) as a new session, also beside a running server."""
     from timothy.database import FILE_NAME, migrate, open_database
     from timothy.eventlog.records import Refused
-    from timothy.eventlog.store import Writer
+    from timothy.eventlog.store import STORAGE_FAULTS, Writer
     from timothy.home import prepare
     from timothy.upkeep.export import parse
 
-    order = parse(file)
+    try:
+        order = parse(file)
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"{file.name} is no text in UTF-8: {error}") from error
     prepare(home)
     migrate(home / FILE_NAME)
     database = open_database(home / FILE_NAME)
-    (verdict,) = Writer(database).commit([order])
-    database.close()
+    try:
+        (verdict,) = Writer(database).commit([order])
+    except STORAGE_FAULTS as error:
+        raise click.ClickException(f"nothing was imported, the log cannot be written: {error}") from error
+    finally:
+        database.close()
     if isinstance(verdict, Refused):
         raise click.ClickException(f"the log refused it: {verdict.message}")
     click.echo(f"imported {len(order.records)} rows as session {order.session_id}")

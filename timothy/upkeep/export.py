@@ -15,6 +15,20 @@ from timothy.moment import stamp
 from timothy.text import to_json
 
 FORMAT = 1
+# What a row's readers count on, by its kind.
+_FIELDS = {
+    "session_started": "",
+    "user_message": "text",
+    "assistant_turn": "text",
+    "pending_state": "text code message",
+    "turn_failed": "code message",
+    "tool_execution": "call_id name input status result",
+    "permission_request": "id tool input",
+    "permission_resolved": "id decision",
+    "failover": "from to code",
+    "compaction_applied": "summary upto_seq",
+    "title_set": "title",
+}
 
 
 def markdown(session: dict[str, Any], records: Iterable[Record]) -> str:
@@ -77,9 +91,15 @@ def _header(row: dict[str, Any]) -> dict[str, Any]:
 
 def _record(number: int, session_id: str, seq: int, row: dict[str, Any]) -> Record:
     try:
-        return msgspec.convert({**row, "session_id": session_id, "seq": seq}, Record)
+        record = msgspec.convert({**row, "session_id": session_id, "seq": seq}, Record)
     except msgspec.ValidationError as error:
         raise BadRequest(f"line {number} is no row of a log: {error}") from error
+    if record.kind not in _FIELDS:
+        raise BadRequest(f"line {number}: no kind {record.kind[:80]!r}; there are: {', '.join(_FIELDS)}")
+    lacking = [name for name in _FIELDS[record.kind].split() if name not in record.payload]
+    if lacking:
+        raise BadRequest(f"line {number}: the payload of a {record.kind} lacks {', '.join(lacking)}")
+    return record
 
 
 def _words(item: Item) -> str:
