@@ -102,6 +102,18 @@ def test_the_exit_status_tells_how_it_is(home: Path, statement: str, status: int
     assert json.loads(ran.stdout)["healthy"] == (status == 0)
 
 
+@pytest.mark.parametrize(("steps", "status"), [('{"text": "blue"}', 0), ('{"cut": true}', 1)])
+def test_providers_are_asked_and_tell_in_json_too(home: Path, steps: str, status: int) -> None:
+    (home / "demo.json").write_text(f'{{"turns": [[{steps}]]}}')
+    entry = '[[providers]]\nname = "demo"\ndriver = "scripted"\nscript = "demo.json"\n'
+    (home / "timothy.toml").write_text(entry)
+    ran = CliRunner().invoke(main, ["doctor", "--home", str(home), "--json", "--providers"])
+    (asked,) = json.loads(ran.stdout)["providers"]
+    assert (asked["provider"], asked["ok"], ran.exit_code) == ("demo", status == 0, status)
+    ran = CliRunner().invoke(main, ["doctor", "--home", str(home), "--providers"])
+    assert (("ok      demo" in ran.stdout), ran.exit_code) == (status == 0, status)
+
+
 def test_nothing_to_check_is_status_2(tmp_path: Path) -> None:
     ran = CliRunner().invoke(main, ["doctor", "--home", str(tmp_path)])
     assert (ran.exit_code, "no database" in ran.stderr) == (2, True)

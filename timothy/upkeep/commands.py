@@ -19,8 +19,10 @@ HEALTHY, BROKEN, CANNOT_CHECK = 0, 1, 2
 def doctor(as_json: bool, ask_providers: bool, home: Path) -> None:
     """Check the installation and every promise about the log.
 
-    Exit status 0: healthy; 1: a promise is broken; 2: there is nothing to check.
+    Exit status 0: healthy; 1: a promise is broken, or a provider failed; 2: there is nothing to check.
     """
+    from timothy.config import load
+    from timothy.gateway.probe import probe, report
     from timothy.upkeep.doctor import CHECKS, NoDatabase, examine
 
     try:
@@ -31,26 +33,18 @@ def doctor(as_json: bool, ask_providers: bool, home: Path) -> None:
         )
         sys.exit(CANNOT_CHECK)
     broken = sum(finding.level == "broken" for finding in findings)
+    results = probe(load(home), home) if ask_providers else []
     if as_json:
-        click.echo(msgspec.json.encode({"healthy": not broken, "findings": findings}))
+        asked = {"providers": results} if ask_providers else {}
+        click.echo(msgspec.json.encode({"healthy": not broken, "findings": findings, **asked}))
     else:
         for finding in findings:
             click.echo(f"{finding.level}: {finding.check}: {finding.row}: {finding.message}")
-        click.echo(
-            f"{len(CHECKS) + 1} checks, {broken} broken" if broken else f"healthy: {len(CHECKS) + 1} checks"
-        )
-    good = _probe(home) if ask_providers else True
-    sys.exit(BROKEN if broken or not good else HEALTHY)
-
-
-def _probe(home: Path) -> bool:
-    """Ask the configured providers and print what came back; True when all answered."""
-    from timothy.config import load
-    from timothy.gateway.probe import probe, report
-
-    results = probe(load(home), home)
-    click.echo(report(results))
-    return all(result.ok for result in results)
+        checks = f"{len(CHECKS) + 1} checks"
+        click.echo(f"{checks}, {broken} broken" if broken else f"healthy: {checks}")
+        if ask_providers:
+            click.echo(report(results))
+    sys.exit(HEALTHY if not broken and all(result.ok for result in results) else BROKEN)
 
 
 @click.command()
