@@ -41,10 +41,10 @@ def context(
     records = _after_compaction(records)
     before = [record for record in records if record.seq < user_seq]
     same = [record for record in records if record.seq >= user_seq]
-    messages = [message for record in _grouped(before) for message in _messages(record)]
+    messages = _told(before)
     if mode == "continue":
         return messages + _continued(same, continuations)
-    return messages + [m for group in _grouped(_without_answers(same)) for m in _messages(group)]
+    return messages + _told(_without_answers(same))
 
 
 def _after_compaction(records: Sequence[Record]) -> list[Record]:
@@ -66,7 +66,7 @@ def _without_answers(records: Iterable[Record]) -> list[Record]:
 
 def _continued(same: list[Record], continuations: Collection[str]) -> list[Message]:
     """The message, the tools, and last the newest partial without any mark."""
-    messages = [m for group in _grouped(_without_answers(same)) for m in _messages(group)]
+    messages = _told(_without_answers(same))
     text = ""
     for record in same:
         if record.kind in ("pending_state", "assistant_turn"):
@@ -74,9 +74,16 @@ def _continued(same: list[Record], continuations: Collection[str]) -> list[Messa
     return [*messages, Message("assistant", text)] if text else messages
 
 
+def _told(records: Iterable[Record]) -> list[Message]:
+    return [message for group in _grouped(records) for message in _messages(group)]
+
+
 def _grouped(records: Iterable[Record]) -> list[list[Record]]:
     """Neighbouring tool executions of one turn together: the model asked for them at once or in a row."""
-    keyed = groupby(records, key=lambda r: (r.kind, r.turn_id) if r.kind == "tool_execution" else r.seq)
+    keyed = groupby(
+        records,
+        key=lambda record: (record.kind, record.turn_id) if record.kind == "tool_execution" else record.seq,
+    )
     return [list(group) for _, group in keyed]
 
 
@@ -98,15 +105,19 @@ def _messages(group: list[Record]) -> list[Message]:
 def _user(record: Record) -> Message:
     attachments = record.payload.get("attachments") or []
     images = tuple(
-        Image(a["media_type"], a["data"]) for a in attachments if a["media_type"].startswith("image/")
+        Image(one["media_type"], one["data"]) for one in attachments if one["media_type"].startswith("image/")
     )
-    texts = [f"\n\n[{a['name']}]\n{a['text']}" for a in attachments if "text" in a]
+    texts = [f"\n\n[{one['name']}]\n{one['text']}" for one in attachments if "text" in one]
     return Message("user", record.payload["text"] + "".join(texts), images=images)
 
 
 def _tools(group: list[Record]) -> list[Message]:
-    calls = tuple(Call(r.payload["call_id"], r.payload["name"], r.payload["input"]) for r in group)
-    results = [Message("tool", r.payload["result"], call_id=r.payload["call_id"]) for r in group]
+    calls = tuple(
+        Call(record.payload["call_id"], record.payload["name"], record.payload["input"]) for record in group
+    )
+    results = [
+        Message("tool", record.payload["result"], call_id=record.payload["call_id"]) for record in group
+    ]
     return [Message("assistant", "", calls=calls), *results]
 
 

@@ -67,16 +67,22 @@ class StepCalls:
 
     def by_request(self, permission_id: str) -> CallState | None:
         """The call that this permission request asks for."""
-        asked = (s for s in self.states.values() if s.request is not None and s.request.id == permission_id)
+        asked = (
+            state
+            for state in self.states.values()
+            if state.request is not None and state.request.id == permission_id
+        )
         return next(asked, None)
 
     def open_requests(self) -> list[CallState]:
         """Calls that wait for a person."""
-        return [s for s in self.states.values() if s.request is not None and s.decision is None]
+        return [
+            state for state in self.states.values() if state.request is not None and state.decision is None
+        ]
 
     def unresolved_requests(self) -> list[CallState]:
         """Calls whose request was shown, but not yet how it ended."""
-        return [s for s in self.states.values() if s.parked and not s.resolved]
+        return [state for state in self.states.values() if state.parked and not state.resolved]
 
     def running(self) -> int:
         """How many calls run, or are about to."""
@@ -92,7 +98,9 @@ class StepCalls:
 
     def calls(self) -> tuple[Call, ...]:
         """The calls as part of the assistant's message."""
-        return tuple(Call(s.call.call_id, s.call.name, s.call.input) for s in self.states.values())
+        return tuple(
+            Call(state.call.call_id, state.call.name, state.call.input) for state in self.states.values()
+        )
 
 
 def execution(state: CallState) -> Row:

@@ -38,7 +38,11 @@ def overfull(messages: Iterable[Message], window: int | None) -> bool:
 
 def plan(records: Sequence[Record], user_seq: int) -> Plan | None:
     """The older half, cut before a user's message; None when there is nothing before the one to answer."""
-    cuts = [r.seq for r in records if r.kind == "user_message" and records[0].seq < r.seq <= user_seq]
+    cuts = [
+        record.seq
+        for record in records
+        if record.kind == "user_message" and records[0].seq < record.seq <= user_seq
+    ]
     if not cuts:
         return None
     half = estimate(context(records, user_seq)) / 2

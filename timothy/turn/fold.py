@@ -29,11 +29,11 @@ def aborted(
     """
     events = list(events)
     shown = outcome.Shown(
-        text="".join(e.text for e in events if isinstance(e, TextDelta)),
-        reasoning="".join(e.text for e in events if isinstance(e, ReasoningDelta)),
+        text="".join(event.text for event in events if isinstance(event, TextDelta)),
+        reasoning="".join(event.text for event in events if isinstance(event, ReasoningDelta)),
         provider=None,
         model=None,
-        usage=tokens(next((e for e in reversed(events) if isinstance(e, Usage)), None)),
+        usage=tokens(next((event for event in reversed(events) if isinstance(event, Usage)), None)),
         cost=None,
         duration_ms=duration_ms,
     )
@@ -77,14 +77,14 @@ def plain(order: EndTurn, code: str, message: str) -> tuple[EndTurn, Event]:
 
 
 def _left_open(events: list[Event]) -> tuple[list[Row], list[Event]]:
-    resolved = {e.id for e in events if isinstance(e, PermissionResolved)}
-    ended = {e.call_id for e in events if isinstance(e, ToolResult)}
-    asked = [e for e in events if isinstance(e, PermissionRequest) and e.id not in resolved]
-    called = [e for e in events if isinstance(e, ToolCall) and e.call_id not in ended]
-    rows = [Row("permission_resolved", {"id": e.id, "decision": "cancelled"}) for e in asked]
+    resolved = {event.id for event in events if isinstance(event, PermissionResolved)}
+    ended = {event.call_id for event in events if isinstance(event, ToolResult)}
+    asked = [event for event in events if isinstance(event, PermissionRequest) and event.id not in resolved]
+    called = [event for event in events if isinstance(event, ToolCall) and event.call_id not in ended]
+    rows = [Row("permission_resolved", {"id": event.id, "decision": "cancelled"}) for event in asked]
     rows += [_cancelled(call) for call in called]
-    closing: list[Event] = [PermissionResolved(e.id, "cancelled") for e in asked]
-    closing += [ToolResult(e.call_id, e.name, "cancelled", _WORDS, 0, False) for e in called]
+    closing: list[Event] = [PermissionResolved(event.id, "cancelled") for event in asked]
+    closing += [ToolResult(event.call_id, event.name, "cancelled", _WORDS, 0, False) for event in called]
     return rows, closing
 
 

@@ -252,7 +252,7 @@ class TurnMachine:
     ) -> list[Effect]:
         self.ended = True
         attempt = self._account.cut(code or "length", self._now())
-        parked = [s.request.id for s in self._calls.open_requests() if s.request and s.parked]
+        parked = [state.request.id for state in self._calls.open_requests() if state.request and state.parked]
         rows, closing = self._tools.abandon(self._calls)
         ending = decide(self._shown())
         order = EndTurn(
