@@ -151,6 +151,13 @@ def test_continue_without_any_text_is_the_message_alone(log):
     assert context(log.records, seq, "continue") == [user("one")]
 
 
+def test_a_picture_that_is_written_in_text_is_told_as_text(log):
+    drawing = {"name": "d.svg", "media_type": "image/svg+xml", "text": "<svg/>"}
+    seq = log.user("look", attachments=[drawing])
+    (told,) = context(log.records, seq)
+    assert (told.images, "<svg/>" in told.text) == ((), True)
+
+
 def test_attachments_are_told_as_pictures_and_as_text(log):
     picture = {"name": "p.png", "media_type": "image/png", "data": "AAAA"}
     file = {"name": "notes.txt", "media_type": "text/plain", "text": "six"}

@@ -104,9 +104,7 @@ def _messages(group: list[Record]) -> list[Message]:
 
 def _user(record: Record) -> Message:
     attachments = record.payload.get("attachments") or []
-    images = tuple(
-        Image(one["media_type"], one["data"]) for one in attachments if one["media_type"].startswith("image/")
-    )
+    images = tuple(Image(one["media_type"], one["data"]) for one in attachments if "data" in one)
     texts = [f"\n\n[{one['name']}]\n{one['text']}" for one in attachments if "text" in one]
     return Message("user", record.payload["text"] + "".join(texts), images=images)
 
