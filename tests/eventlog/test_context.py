@@ -5,6 +5,7 @@ import pytest
 from timothy.conversation import Call, Image, Message
 from timothy.eventlog.context import context
 from timothy.eventlog.records import Record
+from timothy.tools.base import for_model
 
 
 class Log:
@@ -59,6 +60,15 @@ def test_a_conversation_is_told_in_order(log):
     log.add("title_set", None, title="T")
     seq = log.user("three", "u")
     assert context(log.records, seq) == [user("one"), model("two"), user("three")]
+
+
+def test_a_long_result_is_as_short_for_a_later_request_as_it_was_for_the_first(log):
+    log.user("one")
+    log.tool("a", result="x" * 5_000_000)
+    log.partial("tw")
+    seq = log.user("three", "u")
+    result = next(message for message in context(log.records, seq) if message.role == "tool")
+    assert result.text == for_model("x" * 5_000_000)
 
 
 @pytest.mark.parametrize(

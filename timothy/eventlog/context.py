@@ -5,6 +5,7 @@ from itertools import groupby
 
 from timothy.conversation import Call, Image, Message
 from timothy.eventlog.records import Mode, Record
+from timothy.tools.base import for_model
 
 CONTEXT_KINDS = (
     "user_message",
@@ -114,7 +115,8 @@ def _tools(group: list[Record]) -> list[Message]:
         Call(record.payload["call_id"], record.payload["name"], record.payload["input"]) for record in group
     )
     results = [
-        Message("tool", record.payload["result"], call_id=record.payload["call_id"]) for record in group
+        Message("tool", for_model(record.payload["result"]), call_id=record.payload["call_id"])
+        for record in group
     ]
     return [Message("assistant", "", calls=calls), *results]
 
