@@ -1,5 +1,6 @@
 """When history outgrows the model's window: what is summed up, and what is asked for that."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -46,8 +47,9 @@ def plan(records: Sequence[Record], user_seq: int) -> Plan | None:
     if not cuts:
         return None
     half = estimate(context(records, user_seq)) / 2
-    halves = (seq for seq in cuts if estimate(_before(records, seq)) >= half)
-    cut = next(halves, cuts[-1])
+    # halving, since each look sums everything up to it, and a long session has many cuts
+    place = bisect_left(cuts, half, key=lambda seq: estimate(_before(records, seq)))
+    cut = cuts[min(place, len(cuts) - 1)]
     return Plan(tuple(_before(records, cut)), cut - 1)
 
 
