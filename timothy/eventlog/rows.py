@@ -7,8 +7,22 @@ import peewee
 
 from timothy.database import SessionEvents, Sessions
 from timothy.eventlog.records import AnyOrder, Row
+from timothy.eventlog.statements import Statement, slot, slots
 from timothy.moment import stamp
 from timothy.text import to_json
+
+_ADD = Statement(
+    SessionEvents.insert(
+        slots(SessionEvents, "session_id", "seq", "turn_id", "kind", "payload", "created_at", "append_id")
+    )
+)
+_NEWEST = Statement(
+    SessionEvents.select(peewee.fn.MAX(SessionEvents.seq)).where(
+        SessionEvents.session_id == slot("session_id")
+    )
+)
+_TITLE = Statement(Sessions.select(Sessions.title).where(Sessions.id == slot("id")))
+_TOUCH = Statement(Sessions.update(slots(Sessions, "updated_at")).where(Sessions.id == slot("id")))
 
 
 def dump(value: Any) -> str:
@@ -34,28 +48,25 @@ class Rows:
         first = self.seq(order.session_id) + 1
         now = stamp()
         last = first + len(rows) - 1
-        values = [
-            {
-                "session_id": order.session_id,
-                "seq": seq,
-                "turn_id": turn_id,
-                "kind": row.kind,
-                "payload": dump(row.payload),
-                "created_at": now,
-                "append_id": order.append_id if seq == last else None,
-            }
-            for seq, row in enumerate(rows, start=first)
-        ]
-        SessionEvents.insert_many(values).execute(self.database)
+        for seq, row in enumerate(rows, start=first):
+            _ADD.run(
+                self.database,
+                session_id=order.session_id,
+                seq=seq,
+                turn_id=turn_id,
+                kind=row.kind,
+                payload=dump(row.payload),
+                created_at=now,
+                append_id=order.append_id if seq == last else None,
+            )
         self._last_seq[order.session_id] = last
         return last
 
     def seq(self, session_id: str) -> int:
         """The seq of the session's newest row, 0 when there is none."""
         if session_id not in self._last_seq:
-            newest = SessionEvents.select(peewee.fn.MAX(SessionEvents.seq))
-            query = newest.where(SessionEvents.session_id == session_id).tuples()
-            self._last_seq[session_id] = next(iter(query.execute(self.database)))[0] or 0
+            ((newest,),) = _NEWEST.run(self.database, session_id=session_id)
+            self._last_seq[session_id] = newest or 0
         return self._last_seq[session_id]
 
     def forget(self, session_id: str) -> None:
@@ -72,13 +83,12 @@ class Rows:
 
     def known(self, session_id: str) -> bool:
         """Whether there is such a session."""
-        return self.exists(Sessions.select().where(Sessions.id == session_id))
+        return bool(_TITLE.run(self.database, id=session_id))
 
     def title(self, session_id: str) -> str | None:
         """The session's title, None when it has none."""
-        query = Sessions.select(Sessions.title).where(Sessions.id == session_id).tuples()
-        return next((row[0] for row in query.execute(self.database)), None)
+        return next((row[0] for row in _TITLE.run(self.database, id=session_id)), None)
 
     def touch(self, session_id: str, now: str) -> None:
         """The session was active just now."""
-        Sessions.update({"updated_at": now}).where(Sessions.id == session_id).execute(self.database)
+        _TOUCH.run(self.database, id=session_id, updated_at=now)

@@ -6,12 +6,48 @@ import msgspec
 import peewee
 
 from timothy.database import Attempts, Grants, PendingStates, SessionEvents, ToolStarts, Turns
-from timothy.eventlog.records import AnyOrder, AppendRows, BeginTurn, EndTurn, Refused, Row, Verdict, Written
+from timothy.eventlog.records import (
+    AnyOrder,
+    AppendRows,
+    BeginTurn,
+    EndTurn,
+    Piece,
+    Refused,
+    Row,
+    Verdict,
+    Written,
+)
 from timothy.eventlog.rows import Rows, dump
+from timothy.eventlog.statements import Statement, slot, slots
 from timothy.events import AttemptEnded
 from timothy.moment import stamp
 
+_BEGUN = Statement(Turns.select(Turns.user_seq).where(Turns.id == slot("id")))
+_BEGIN = Statement(
+    Turns.insert(
+        slots(
+            Turns,
+            *("id", "session_id", "state", "mode", "started_at", "idempotency_key", "user_seq"),
+            *("requested_model", "request_id"),
+        )
+    )
+)
+_PIECE = Statement(
+    PendingStates.insert(slots(PendingStates, "turn_id", "saved_at", *Piece.__struct_fields__))
+)
+_BOOK = Statement(
+    Attempts.insert(slots(Attempts, "session_id", "turn_id", "append_id", *AttemptEnded.__struct_fields__))
+)
+_END = Statement(
+    Turns.update(
+        slots(
+            Turns,
+            *("state", "outcome", "code", "message", "ended_at", "usage", "cost", "provider", "model"),
+        )
+    ).where(Turns.id == slot("id"))
+)
 _OF_TURN: tuple[Any, ...] = (PendingStates, ToolStarts)
+_CLEAR = [Statement(table.delete().where(table.turn_id == slot("turn_id"))) for table in _OF_TURN]
 _ENDED_BY = {"tool_execution": "call_id", "permission_resolved": "id"}  # and the key of what ended
 
 
@@ -23,8 +59,7 @@ class TurnOrders:
 
     def begin(self, order: BeginTurn) -> Verdict:
         """The turn's row and its message, if what was read before still holds."""
-        begun = Turns.select(Turns.user_seq).where(Turns.id == order.turn_id).tuples()
-        for (user_seq,) in begun.execute(self._rows.database):
+        for (user_seq,) in _BEGUN.run(self._rows.database, id=order.turn_id):
             return Written(user_seq)  # a repeat
         refusal = self._refusal(order)
         if refusal is not None:
@@ -32,26 +67,26 @@ class TurnOrders:
         user_seq = order.user_seq
         if order.payload is not None:
             user_seq = self._rows.add(order, order.turn_id, [Row("user_message", order.payload)])
-        turn = {
-            "id": order.turn_id,
-            "session_id": order.session_id,
-            "state": "running",
-            "mode": order.mode,
-            "started_at": order.started_at,
-            "idempotency_key": order.idempotency_key,
-            "user_seq": user_seq,
-            "requested_model": order.model,
-            "request_id": order.request_id,
-        }
-        Turns.insert(turn).execute(self._rows.database)
+        _BEGIN.run(
+            self._rows.database,
+            id=order.turn_id,
+            session_id=order.session_id,
+            state="running",
+            mode=order.mode,
+            started_at=order.started_at,
+            idempotency_key=order.idempotency_key,
+            user_seq=user_seq,
+            requested_model=order.model,
+            request_id=order.request_id,
+        )
         self._rows.touch(order.session_id, order.started_at)
         return Written(user_seq)
 
     def append(self, order: AppendRows) -> Verdict:
         """What the turn leaves on its way."""
         if order.piece is not None:
-            piece = {"turn_id": order.turn_id, "saved_at": stamp(), **msgspec.structs.asdict(order.piece)}
-            PendingStates.insert(piece).execute(self._rows.database)
+            piece = msgspec.structs.asdict(order.piece)
+            _PIECE.run(self._rows.database, turn_id=order.turn_id, saved_at=stamp(), **piece)
         if order.attempt is not None:
             self._book(order, order.turn_id, order.attempt)
         if order.tool_start is not None:
@@ -72,20 +107,21 @@ class TurnOrders:
             self._book(order, order.turn_id, order.attempt)
         seq = self._rows.add(order, order.turn_id, self._unrecorded(order))
         now = stamp()
-        ended = {
-            "state": "ended",
-            "outcome": order.outcome,
-            "code": order.code,
-            "message": order.message,
-            "ended_at": now,
-            "usage": None if order.usage is None else dump(order.usage),
-            "cost": order.cost,
-            "provider": order.provider,
-            "model": order.model,
-        }
-        Turns.update(ended).where(Turns.id == order.turn_id).execute(self._rows.database)
-        for table in _OF_TURN:
-            table.delete().where(table.turn_id == order.turn_id).execute(self._rows.database)
+        _END.run(
+            self._rows.database,
+            id=order.turn_id,
+            state="ended",
+            outcome=order.outcome,
+            code=order.code,
+            message=order.message,
+            ended_at=now,
+            usage=None if order.usage is None else dump(order.usage),
+            cost=order.cost,
+            provider=order.provider,
+            model=order.model,
+        )
+        for clear in _CLEAR:
+            clear.run(self._rows.database, turn_id=order.turn_id)
         self._rows.touch(order.session_id, now)
         return Written(seq, self._rows.title(order.session_id))
 
@@ -130,4 +166,4 @@ class TurnOrders:
 
     def _book(self, order: AnyOrder, turn_id: str, attempt: AttemptEnded) -> None:
         row = {"session_id": order.session_id, "turn_id": turn_id, "append_id": order.append_id}
-        Attempts.insert({**row, **msgspec.structs.asdict(attempt)}).execute(self._rows.database)
+        _BOOK.run(self._rows.database, **row, **msgspec.structs.asdict(attempt))
