@@ -8,6 +8,7 @@ import peewee
 from timothy.database import Attempts, Grants, SessionEvents, Sessions, Turns
 from timothy.eventlog.context import CONTEXT_KINDS
 from timothy.eventlog.records import Record
+from timothy.eventlog.statements import Statement, slot
 from timothy.eventlog.transcript import ITEM_KINDS, Item, transcript
 from timothy.moment import stamp
 
@@ -28,11 +29,32 @@ _PUBLIC_TURN = (
     "model",
 )
 
+_SESSION = Statement(Sessions.select().where(Sessions.id == slot("id")))
+_OF_SESSION = SessionEvents.session_id == slot("session_id")
+_COMPACTION = Statement(
+    SessionEvents.select()
+    .where(_OF_SESSION & (SessionEvents.kind == "compaction_applied"))
+    .order_by(SessionEvents.seq.desc())
+    .limit(1)
+)
+_CONTEXT = Statement(
+    SessionEvents.select()
+    .where(_OF_SESSION & SessionEvents.kind.in_(CONTEXT_KINDS) & (SessionEvents.seq > slot("upto")))
+    .order_by(SessionEvents.seq)
+)
+_BY_KEY = Statement(
+    Turns.select().where((Turns.session_id == slot("session_id")) & (Turns.idempotency_key == slot("key")))
+)
+_GRANTS = Statement(
+    Grants.select()
+    .where((Grants.session_id == slot("session_id")) & (Grants.expires_at > slot("now")))
+    .order_by(Grants.id)
+)
+
 
 def session(database: peewee.SqliteDatabase, session_id: str) -> Row | None:
     """The session's row, or None."""
-    query = Sessions.select().where(Sessions.id == session_id).dicts()
-    return next((_session(row) for row in query.execute(database)), None)
+    return next((_session(row) for row in _SESSION.rows(database, id=session_id)), None)
 
 
 def sessions(
@@ -163,8 +185,7 @@ def attempts(database: peewee.SqliteDatabase, turn_id: str) -> list[Row]:
 
 def turn_by_key(database: peewee.SqliteDatabase, session_id: str, key: str) -> Row | None:
     """The turn that this Idempotency-Key began, with its mode, message and model, or None."""
-    same = (Turns.session_id == session_id) & (Turns.idempotency_key == key)
-    for row in Turns.select().where(same).dicts().execute(database):
+    for row in _BY_KEY.rows(database, session_id=session_id, key=key):
         text = next(
             (entry.payload["text"] for entry in events(database, session_id, row["user_seq"] - 1, 1)), ""
         )
@@ -194,13 +215,10 @@ def last_turn(database: peewee.SqliteDatabase, session_id: str) -> Row | None:
 
 def context_records(database: peewee.SqliteDatabase, session_id: str) -> list[Record]:
     """The rows that a model's context is made of, in order, from the newest compaction's reach on."""
-    mine = (SessionEvents.session_id == session_id) & SessionEvents.kind.in_(CONTEXT_KINDS)
-    compacted = SessionEvents.select().where(mine & (SessionEvents.kind == "compaction_applied"))
-    newest = compacted.order_by(SessionEvents.seq.desc()).limit(1)
-    for row in newest.dicts().execute(database):
-        mine &= SessionEvents.seq > record(row).payload["upto_seq"]
-    query = SessionEvents.select().where(mine).order_by(SessionEvents.seq)
-    return [record(row) for row in query.dicts().execute(database)]
+    upto = 0
+    for row in _COMPACTION.rows(database, session_id=session_id):
+        upto = record(row).payload["upto_seq"]
+    return [record(row) for row in _CONTEXT.rows(database, session_id=session_id, upto=upto)]
 
 
 def continuations(database: peewee.SqliteDatabase, session_id: str) -> list[str]:
@@ -212,10 +230,10 @@ def continuations(database: peewee.SqliteDatabase, session_id: str) -> list[str]
 
 def grants(database: peewee.SqliteDatabase, session_id: str | None = None) -> list[Row]:
     """What a person allowed "for this session" and holds now, in one session or in all."""
-    valid = Grants.expires_at > stamp()
     if session_id is not None:
-        valid &= Grants.session_id == session_id
-    return list(Grants.select().where(valid).order_by(Grants.id).dicts().execute(database))
+        return _GRANTS.rows(database, session_id=session_id, now=stamp())
+    valid = Grants.select().where(Grants.expires_at > stamp())
+    return list(valid.order_by(Grants.id).dicts().execute(database))
 
 
 def permission(database: peewee.SqliteDatabase, permission_id: str) -> Row | None:

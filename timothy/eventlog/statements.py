@@ -20,7 +20,7 @@ def slot(name: str) -> Any:
 
 
 class Statement:
-    """One compiled query of the writer's database."""
+    """One query, compiled at its first run."""
 
     def __init__(self, query: Any) -> None:
         self._query = query
@@ -29,8 +29,17 @@ class Statement:
 
     def run(self, database: peewee.SqliteDatabase, **values: Any) -> list[tuple[Any, ...]]:
         """The rows that the query gives with these values in its slots."""
+        return list(self._cursor(database, values).fetchall())
+
+    def rows(self, database: peewee.SqliteDatabase, **values: Any) -> list[dict[str, Any]]:
+        """The same, each row by its columns' names."""
+        cursor = self._cursor(database, values)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def _cursor(self, database: peewee.SqliteDatabase, values: dict[str, Any]) -> Any:
         if not self._sql:
             self._sql, self._parameters = self._query.bind(database).sql()
         filled = [values[part] if isinstance(part, Slot) else part for part in self._parameters]
         connection: Any = database
-        return list(connection.execute_sql(self._sql, filled).fetchall())
+        return connection.execute_sql(self._sql, filled)
