@@ -21,6 +21,7 @@ class Claim:
     turn: pykka.ActorRef[Any] | None = None
     begun: bool = False
     user_seq: int = 0
+    adoptions: int = 0
     end_early: EndNow | None = None
     finished: TurnFinished | None = None
     waiting_stops: list[Target] = field(default_factory=list)

@@ -44,6 +44,7 @@ from timothy.turn.replay import Replay
 logger = logging.getLogger(__name__)
 
 TITLE_LENGTH = 60
+ADOPTIONS = 5
 
 
 @dataclass(slots=True)
@@ -56,6 +57,7 @@ class SessionParts:
     start_turn: Callable[[Claim], pykka.ActorRef[Any]]
     notify: Callable[[Notify, Replay], None]
     accepting: Callable[[], bool]
+    give_up: Callable[[str], None]
 
 
 class SessionActor(BaseActor):
@@ -271,10 +273,16 @@ class SessionActor(BaseActor):
             deliver(message.answer_to, news)
 
     def _adopt(self) -> None:
-        """Go on with what a predecessor left: an order is repeated, since a repeat changes nothing."""
+        """Go on with what a predecessor left: an order is repeated, since a repeat changes nothing.
+
+        A claim that killed one actor after the other is nothing that a further one can bring to its end.
+        """
         claim = self._claim
         if claim is None:
             return
+        claim.adoptions += 1
+        if claim.adoptions > ADOPTIONS:
+            self._parts.give_up(f"session {self._session_id}")
         if claim.finished is not None:
             self._write(Write(claim.finished.order, self._parts.sessions, "evidence"))
         elif not claim.begun:

@@ -137,6 +137,7 @@ class System:
             self._start_turn,
             self._notify,
             lambda: self.accepting,
+            _give_up,
         )
         return SessionActor.start(session_id, parts)
 

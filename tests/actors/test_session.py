@@ -26,7 +26,7 @@ from actors.messages import (
     Write,
     Wrote,
 )
-from actors.session import SessionActor, SessionParts, shorten
+from actors.session import ADOPTIONS, SessionActor, SessionParts, shorten
 from tests.actors.play import Probe, eventually, kill
 from timothy.eventlog.records import (
     BeginTurn,
@@ -55,6 +55,7 @@ class Desk:
     def __init__(self):
         self.claims, self.writer, self.sessions = Claims(), Probe(), Probe()
         self.turns, self.notified, self.accepting = [], [], True
+        self.given_up = []
         self.start()
 
     def start(self):
@@ -65,6 +66,7 @@ class Desk:
             self._start_turn,
             lambda news, replay: self.notified.append(news),
             lambda: self.accepting,
+            self.given_up.append,
         )
         self.actor = SessionActor.start("s", parts)
 
@@ -436,6 +438,16 @@ def test_a_successor_tells_a_sender_that_its_turn_was_accepted(desk, successor):
     successor()
     assert probe.messages == [Accepted("t", claim.replay)]
     assert len(desk.sessions.of(TurnDied)) == 1
+
+
+def test_a_claim_that_kills_one_actor_after_the_other_is_given_up(desk, successor):
+    desk.running()
+    desk.finished()
+    for _ in range(ADOPTIONS):
+        successor()
+    assert desk.given_up == []
+    successor()
+    assert desk.given_up == ["session s"]
 
 
 def test_a_successor_without_a_claim_is_idle(desk, successor):
