@@ -70,10 +70,20 @@ class PersistenceActor(Permanent):
             case Flush():
                 self._flush()
 
+    def cleaned_up(self, cause: str | None) -> None:
+        super().cleaned_up(cause)
+        if cause is None:
+            self._flush_the_rest()
+
+    def _flush_the_rest(self) -> None:
+        """What was told before the order to stop is written, too, as long as the storage works."""
+        while self._backlog.pending and self._backlog.fault is None:
+            self._flush()
+
     def _flush_soon(self) -> None:
         if not self._backlog.flushing:
             self._backlog.flushing = True
-            self.actor_ref.tell(Flush())
+            deliver(self.actor_ref, Flush())
 
     def _flush(self) -> None:
         self._refuse_expired()

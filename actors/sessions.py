@@ -29,6 +29,11 @@ class Rooms:
         self.start = start
         self.rooms: dict[str, Room] = {}
 
+    def close(self) -> None:
+        """Stop every session's actor, without waiting."""
+        for room in list(self.rooms.values()):
+            room.session.stop(block=False)
+
 
 class Sessions(Permanent):
     """Forwards; drops an idle session's actor first and stops it then, so no message meets a stopping one."""

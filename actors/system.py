@@ -4,6 +4,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,7 +30,7 @@ from timothy.database import FILE_NAME, migrate, open_database
 from timothy.errors import StorageUnavailable
 from timothy.eventlog.records import AnyOrder, Refused, Verdict
 from timothy.eventlog.recovery import Recovered, recover
-from timothy.eventlog.store import Writer
+from timothy.eventlog.store import STORAGE_FAULTS, Writer
 from timothy.gateway.base import Gateway
 from timothy.gateway.open import open_gateway
 from timothy.turn.machine import Limits
@@ -49,31 +50,54 @@ class System:
     """The running assistant. `web/` reads `claims`, `pending`, `viewers`, and tells `sessions`."""
 
     def __init__(self, config: Config, home: Path, environment: Mapping[str, str] = os.environ) -> None:
-        """Start, in this order. Raises StartError when it must not."""
+        """Start, in this order. Raises StartError when it must not; then nothing is left open."""
         self.config = config
         self.home = home
         self.accepting = True
-        homes.prepare(home)
-        self._lock = homes.lock(home)
-        self.version_before = migrate(home / FILE_NAME)
-        self.gateway: Gateway = open_gateway(config, home, environment)
-        self.disk = Native()
-        self.toolbox = Toolbox(config, home, self.disk)
-        self._native = Native()
-        self._writer = Writer(open_database(home / FILE_NAME))
-        self.recovered = self._recover()
-        self._reads = Pool([open_database(home / FILE_NAME, read_only=True) for _ in range(READERS)])
-        self._context = ContextReader(self.read, self.gateway, home)
         self.claims, self.pending, self.backlog = Claims(), Pending(), Backlog()
         self.viewers = Viewers(config.stream.heartbeat_s)
+        homes.prepare(home)
+        with ExitStack() as opened:
+            opened.enter_context(closing(homes.lock(home)))
+            self._open(opened, environment)
+            self._open_log(opened)
+            self._start_actors(opened)
+            self._opened = opened.pop_all()
+
+    def _open(self, opened: ExitStack, environment: Mapping[str, str]) -> None:
+        self.version_before = migrate(self.home / FILE_NAME)
+        self.gateway: Gateway = opened.enter_context(
+            closing(open_gateway(self.config, self.home, environment))
+        )
+        self.disk = opened.enter_context(closing(Native()))
+        self.toolbox = opened.enter_context(closing(Toolbox(self.config, self.home, self.disk)))
+
+    def _open_log(self, opened: ExitStack) -> None:
+        file = self.home / FILE_NAME
+        self._native = opened.enter_context(closing(Native()))
+        self._writer = Writer(open_database(file))
+        opened.callback(self._close_log)
+        self.recovered = self._recover()
+        readers = [open_database(file, read_only=True) for _ in range(READERS)]
+        self._reads = opened.enter_context(closing(Pool(readers)))
+        self._context = ContextReader(self.read, self.gateway, self.home)
+
+    def _start_actors(self, opened: ExitStack) -> None:
+        """Each is stopped before those that it tells."""
         self._deadlines = Deadlines()
         self.clock = Door("clock", lambda door: ClockActor.start(door, self._deadlines), _give_up)
+        opened.callback(self.clock.stop)
         writes = (self._writer.commit, self._native, self.clock, self.backlog)
         self.persistence = Door("persistence", lambda door: PersistenceActor.start(door, *writes), _give_up)
+        opened.callback(self.persistence.stop)
         self._rooms = Rooms(self._start_session)
+        opened.callback(self._rooms.close)
         self.sessions = Door("sessions", lambda door: Sessions.start(door, self._rooms), _give_up)
-        wanted = config.notify.webhook or config.notify.ntfy
-        self._notifier = Notifier.start(config.notify) if wanted else None
+        opened.callback(self.sessions.stop)
+        wanted = self.config.notify.webhook or self.config.notify.ntfy
+        self._notifier = Notifier.start(self.config.notify) if wanted else None
+        if self._notifier is not None:
+            opened.callback(self._notifier.stop, block=False)
         self.viewers.start(self.clock)
 
     def end_turns(self) -> None:
@@ -81,27 +105,19 @@ class System:
         self.accepting = False
         for session_id in self.claims:
             stop = Stop(session_id, None, "server_shutdown", "the server was shut down", None)
-            self.sessions.tell(stop)
-        _wait(lambda: len(self.claims) == 0, NO_CLAIM_S)
-        _wait(lambda: len(self.viewers) == 0, 1.0)
+            deliver(self.sessions, stop)
+        if _wait(lambda: len(self.claims) == 0, NO_CLAIM_S):
+            _wait(lambda: len(self.viewers) == 0, 1.0)
 
     def close(self) -> None:
-        """Stop the actors, the disk last of all, then the model's process and the lock."""
-        self.clock.stop()
-        if self._notifier is not None:
-            self._notifier.stop(block=False)
-        _wait(lambda: not self.backlog.pending, 1.0)
-        self.persistence.stop()
-        self.sessions.stop()
-        for room in list(self._rooms.rooms.values()):
-            room.session.stop(block=False)
-        self._native(self._writer.close)
-        self._native.close()
-        self._reads.close()
-        self.toolbox.close()
-        self.disk.close()
-        self.gateway.close()
-        self._lock.close()
+        """Stop and close everything, in the reverse order of the start; one failure keeps no other open."""
+        self._opened.close()
+
+    def _close_log(self) -> None:
+        try:
+            self._native(self._writer.close)
+        except STORAGE_FAULTS as error:
+            logger.error("the log could not be tidied up; the next start does it: %s", error)
 
     def read(self, query: Callable[..., Result], *plain: Any, **named: Any) -> Result:
         """A query of `timothy.eventlog.queries` in a native thread, its connection left out."""
@@ -177,7 +193,10 @@ def _give_up(name: str) -> None:
     os._exit(EXIT_BROKEN)
 
 
-def _wait(done: Callable[[], bool], seconds: float) -> None:
+def _wait(done: Callable[[], bool], seconds: float) -> bool:
     deadline = time.monotonic() + seconds
-    while not done() and time.monotonic() < deadline:
+    while not done():
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.01)
+    return True

@@ -10,7 +10,7 @@ import pytest
 from actors import persistence
 from actors import system as systems
 from actors.base import Answer
-from actors.messages import Accepted, Busy, Exclusive, NoTurn, OtherTurn, TurnOver, Wrote
+from actors.messages import Accepted, Busy, Exclusive, NoTurn, OtherTurn, TurnOver, Write, Wrote
 from tests.actors.play import Gate, House, call, eventually, kill
 from timothy.errors import HomeLocked, StorageUnavailable
 from timothy.eventlog import queries
@@ -334,14 +334,54 @@ def test_a_home_has_one_house_and_is_free_when_that_is_closed(tmp_path):
     House(tmp_path / "home").close()
 
 
+def test_a_house_that_cannot_open_leaves_nothing_open(tmp_path, monkeypatch):
+    House(tmp_path / "home").close()
+    before = threading.active_count()
+    with monkeypatch.context() as broken:
+        broken.setattr(systems.Sessions, "start", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            House(tmp_path / "home")
+    eventually(lambda: threading.active_count() <= before)
+    House(tmp_path / "home").close()
+
+
+def test_a_shutdown_in_an_outage_ends_in_time_and_the_next_start_settles_it(storage, gate, monkeypatch):
+    house, fail = storage
+    left = []
+    monkeypatch.setattr(systems.os, "_exit", left.append)
+    monkeypatch.setattr(systems, "NO_CLAIM_S", 0.3)
+    claim = house.turn(TextDelta("Half"), gate)
+    eventually(lambda: house.system.read(_pieces) == 1)
+    fail(OSError("disk is full"))
+    began = time.monotonic()
+    house.close()
+    assert time.monotonic() - began < 2
+    assert left == []  # in order, and not because an actor died over and over
+    fail(None)
+    after = House(house.system.home)
+    assert [turn.turn_id for turn in after.system.recovered] == [claim.replay.turn_id]
+    after.close()
+
+
+def test_what_was_told_before_the_shutdown_is_written(tmp_path):
+    house = House(tmp_path / "home")
+    orders = [CreateSession(append_id=f"a{n}", session_id=str(uuid.uuid4()), title=None) for n in range(50)]
+    for order in orders:
+        house.system.persistence.tell(Write(order))
+    house.close()
+    after = House(tmp_path / "home")
+    assert all(after.system.read(queries.session, order.session_id) for order in orders)
+    after.close()
+
+
+def _pieces(database):
+    return database.execute_sql("SELECT COUNT(*) FROM pending_states").fetchone()[0]
+
+
 def test_a_turn_that_a_crash_left_is_ended_before_the_house_opens(tmp_path):
     house, gate = House(tmp_path / "home"), Gate()
     claim = house.turn(TextDelta("Half"), gate)
-    eventually(
-        lambda: house.system.read(
-            lambda database: database.execute_sql("SELECT COUNT(*) FROM pending_states").fetchone()[0]
-        )
-    )
+    eventually(lambda: house.system.read(_pieces))
     copy = tmp_path / "copy"
     copy.mkdir()
     house.system._native(

@@ -65,9 +65,11 @@ class Writer:
             raise
 
     def close(self) -> None:
-        """Fold the WAL into the file and close the connection."""
-        execute(self._database, "PRAGMA wal_checkpoint(TRUNCATE)")
-        self._database.close()
+        """Fold the WAL into the file and close the connection, also when the folding fails."""
+        try:
+            execute(self._database, "PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            self._database.close()
 
     def _guarded(self, order: AnyOrder) -> Verdict:
         try:
