@@ -1,5 +1,6 @@
 """What every test can count on: its world, the programs it needs, and the embedded model's weights."""
 
+import fcntl
 import os
 import shutil
 from pathlib import Path
@@ -14,7 +15,8 @@ from timothy.model import fetch, installed
 ROOT = Path(__file__).resolve().parent.parent
 WORLD = "gevent" if monkey.is_module_patched("threading") else "threads"
 MARKERS = {
-    "once": "runs in the world of plain threads only: it starts processes that choose their own",
+    "once": "runs in the world of plain threads only: it starts processes that choose their own world, or is"
+    " about code without threads, sockets, locks and timers, which is the same in both",
     "browser": "needs Chromium; runs once",
     "node": "needs Node; runs once",
 }
@@ -75,7 +77,11 @@ def weights() -> Path:
     """The embedded model's file, fetched once per checkout."""
     if installed.engine() is None:
         missing("the embedded model's engine is not installed")
-    return fetch.fetch(ROOT / ".cache")
+    cache = ROOT / ".cache"
+    cache.mkdir(exist_ok=True)
+    with (cache / "lock").open("w") as lock:  # both worlds run at the same time: one of them fetches
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return fetch.fetch(cache)
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ def script(home: Path) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One server for all of the page's tests."""
     running = play(tmp_path_factory.mktemp("page")).start()
@@ -96,9 +96,9 @@ def closed_gates(request: pytest.FixtureRequest) -> Iterator[None]:
             (home / f"gate-{name}").unlink(missing_ok=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
-    """The system's Chromium."""
+    """The system's Chromium. It costs time as long as it is open, also in the hands of nobody."""
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
