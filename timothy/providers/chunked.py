@@ -5,6 +5,9 @@ The coding is RFC 9112, section 7.1. What follows the last chunk is not read: no
 """
 
 import http.client
+import io
+import socket
+from typing import Any
 
 import urllib3
 
@@ -58,7 +61,10 @@ def _size(line: bytes) -> int:
 class Response(http.client.HTTPResponse):
     """An answer whose `read1` gives what is there."""
 
-    _chunks: Chunks | None = None
+    def __init__(self, connection: socket.socket, *details: Any, **more: Any) -> None:
+        super().__init__(connection, *details, **more)
+        self._receive = connection.recv
+        self._chunks: Chunks | None = None
 
     def read1(self, n: int = -1, /) -> bytes:
         """Up to `n` bytes of the body as soon as there are some; b"" at its end.
@@ -67,14 +73,22 @@ class Response(http.client.HTTPResponse):
         """
         if not self.chunked or self.fp is None or n <= 0:
             return self._unchunked(n)
-        chunks = self._chunks = self._chunks or Chunks()
+        if self._chunks is None:
+            # this empties the headers' buffer; what follows is read past it, without its costs
+            self._chunks = Chunks()
+            coded = self.fp.read1(max(n, io.DEFAULT_BUFFER_SIZE))
+        else:
+            coded = b"" if self._chunks.ended else self._receive(n)
+        return self._decoded(self._chunks, coded, n)
+
+    def _decoded(self, chunks: Chunks, coded: bytes, n: int) -> bytes:
         while not chunks.ended:
-            coded = self.fp.read1(n)
             if not coded:
                 raise http.client.IncompleteRead(b"")
             data = chunks.feed(coded)
             if data:
                 return data
+            coded = b"" if chunks.ended else self._receive(n)
         return b""
 
     def _unchunked(self, n: int) -> bytes:

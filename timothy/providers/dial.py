@@ -1,5 +1,6 @@
 """Connections that a cancel handle holds from their first packet on."""
 
+import contextlib
 import functools
 import socket
 import ssl
@@ -52,6 +53,12 @@ class _Tied:
         # A duplicate: TLS takes the socket itself over, and to shut the duplicate shuts the connection.
         self.handle = connection.dup()
         self.cancel.attach(self.handle)
+
+    def shut(self: Any) -> None:
+        """End every read and write of this connection, from wherever."""
+        if self.handle is not None:
+            with contextlib.suppress(OSError):  # the peer was faster
+                self.handle.shutdown(socket.SHUT_RDWR)
 
     def abort(self: Any) -> None:
         """Let the coming close be heard at once, also by a provider that is blocked in a write."""

@@ -1,4 +1,4 @@
-"""One HTTP exchange with a provider: a new connection, tied to a cancel handle and watched by timers."""
+"""One HTTP exchange with a provider: a new connection, tied to a cancel handle and watched for silence."""
 
 import http.client
 import socket
@@ -25,6 +25,7 @@ from timothy.providers.chunked import answer
 from timothy.providers.dial import Connection, connection
 from timothy.providers.failures import refused, words
 from timothy.providers.pace import Pace
+from timothy.providers.watchdog import watchdog
 
 READ_BYTES = 65536
 REFUSAL_BYTES = 65536
@@ -64,9 +65,12 @@ class Exchange:
         self._response: Any = None
         self._pace = Pace()
         self._first = True
-        self._deadline = 0.0
-        self._armed = 0.0
+        self._limit_s = settings.first_content_s
+        self._silence_s = settings.silence_s
+        self._read_at = 0.0
+        self._late = False
         self._place = ""
+        self.deadline = 0.0
 
     def send(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
         """Connect and send. Raises ProviderUnreachable, ProviderStalled."""
@@ -77,7 +81,8 @@ class Exchange:
             path = self._connect(urllib3.util.parse_url(url))
         except FOREIGN as error:
             raise self._named(error, self._unreachable) from error
-        self._first = True
+        self._first, self._limit_s = True, self._settings.first_content_s
+        self._read_at = time.monotonic()
         self.progress()
         self._write(path, headers, body)
 
@@ -88,43 +93,57 @@ class Exchange:
 
     def begin(self) -> None:
         """Read the headers. Raises the provider's refusal when the status is no success."""
-        assert self._connection is not None
-        self._rearm()
+        self._check()
+        assert self._connection is not None and self._socket is not None
         try:
+            self._socket.settimeout(self._remaining())
             self._response = answer(self._connection)
+            self._socket.settimeout(None)
         except FOREIGN as error:
             raise self._named(error, self._unanswered) from error
+        watchdog.watch(self)
         if not 200 <= self._response.status < 300:
             raise self._named(refused(self._response.status, self._response.headers, self._refusal()), None)
 
     def read(self) -> bytes:
         """The next bytes; b"" at the end. Raises ProviderStalled, StreamCut, MalformedStream, Stopped."""
-        self._rearm()
+        self._check()
+        if self._late:
+            raise self._stalled()
         began = time.monotonic()
         try:
             data: bytes = self._response.read1(READ_BYTES)
         except FOREIGN as error:
             raise self._named(error, self._broken) from error
-        self._pace.waited(began, time.monotonic())
-        if self._cancel.cancelled:
-            raise Stopped("stopped")
+        self._read_at = time.monotonic()
+        self._pace.waited(began, self._read_at)
+        self._check()
+        if not data and self._late:
+            raise self._stalled()
         return data
 
     def content(self) -> None:
         """See Source."""
-        self._first = False
-        self.progress()
+        self._first, self._limit_s = False, self._silence_s
+        self.deadline = self._read_at + self._silence_s
 
     def progress(self) -> None:
         """See Source."""
-        self._deadline = time.monotonic() + self._limit()
+        self.deadline = self._read_at + self._limit_s
 
     def finishing(self) -> None:
         """See Source."""
-        self._deadline = min(self._deadline, time.monotonic() + AFTER_FINISH_S)
+        self.deadline = min(self.deadline, time.monotonic() + AFTER_FINISH_S)
+
+    def overdue(self) -> None:
+        """See timothy.providers.watchdog: a read that waits ends now, and the next one fails by name."""
+        self._late = True
+        if self._connection is not None:
+            self._connection.shut()
 
     def close(self) -> None:
         """Close the connection; the provider sees it at once."""
+        watchdog.leave(self)
         opened, self._connection = self._connection, None
         response, self._response = self._response, None
         self._socket = None
@@ -141,7 +160,7 @@ class Exchange:
         self._place = target.netloc or self._place
         self._connection, path = connection(target, self._settings.connect_timeout_s, self._cancel)
         self._connection.connect()
-        self._socket, self._armed = self._connection.sock, 0.0
+        self._socket, self._late = self._connection.sock, False
         return path
 
     def _write(self, path: str, headers: Mapping[str, str], body: bytes) -> None:
@@ -158,7 +177,7 @@ class Exchange:
 
     def _refusal(self) -> bytes:
         """As much of a refusal's body as comes soon."""
-        self._deadline = min(self._deadline, time.monotonic() + REFUSAL_S)
+        self.deadline = min(self.deadline, time.monotonic() + REFUSAL_S)
         body = b""
         try:
             while len(body) < REFUSAL_BYTES and (data := self.read()):
@@ -172,23 +191,10 @@ class Exchange:
             raise Stopped("stopped")
 
     def _remaining(self) -> float:
-        remaining = self._deadline - time.monotonic()
+        remaining = self.deadline - time.monotonic()
         if remaining <= 0:
             raise self._stalled()
         return remaining
-
-    def _rearm(self) -> None:
-        """The socket itself is the timer: its timeout is what is left, give or take a hundredth."""
-        self._check()
-        assert self._socket is not None
-        remaining = self._remaining()
-        if abs(remaining - self._armed) < remaining / 100:
-            return
-        try:
-            self._socket.settimeout(remaining)
-        except OSError as error:
-            raise self._named(error, self._broken) from error
-        self._armed = remaining
 
     def _named(
         self, error: Exception, translate: Callable[[Exception], ProviderError] | None
@@ -223,7 +229,7 @@ class Exchange:
         return MalformedStream(f"{self._place} cannot be asked: {words(str(error))}")
 
     def _broken(self, error: Exception) -> ProviderError:
-        if isinstance(error, (TimeoutError, urllib3.exceptions.ReadTimeoutError)):
+        if self._late:
             return self._stalled()
         if isinstance(error, urllib3.exceptions.DecodeError):
             return MalformedStream(f"{self._place} sent a body that cannot be unpacked: {words(str(error))}")
@@ -233,7 +239,4 @@ class Exchange:
         own = self._first and self._settings.first_content_timeout_s is not None
         setting = "first_content_timeout_s" if own else "idle_timeout_s"
         kind = "first content" if self._first else "content"
-        return ProviderStalled(f"{self._place} sent no {kind} within {self._limit():g} s ({setting})")
-
-    def _limit(self) -> float:
-        return self._settings.first_content_s if self._first else self._settings.silence_s
+        return ProviderStalled(f"{self._place} sent no {kind} within {self._limit_s:g} s ({setting})")
