@@ -6,6 +6,7 @@ carries classes only, no styles and no identifiers; it loads nothing from anywhe
 
 import re
 from collections.abc import MutableMapping, Sequence
+from functools import cache
 from typing import Any
 
 import nh3
@@ -18,16 +19,18 @@ from mdit_py_plugins.texmath import texmath_plugin
 from pygments import highlight as pygments_highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexer import Lexer
-from pygments.lexers import get_lexer_by_name
+from pygments.lexers import find_lexer_class_by_name
 
 LONGEST_RENDERED = 20_000
 """Characters of one block; a longer one is shown as plain text, because some are made to be slow."""
 
-# Loaded with this module, so that a render (which may run in a real thread) never imports anything.
+# Imported with this module, so that a render (which may run in a real thread) never imports anything. A lexer
+# compiles its many patterns at its first use: all of them at once would take half of the time of a start.
 _LANGUAGES = """
     bash batch c console cpp csharp css diff docker go haskell html http ini java javascript json kotlin lua
     make nginx perl php powershell python r ruby rust scala sql swift toml typescript xml yaml zig
 """
+_IMPORT_AS_THEY_WORK = ("php", "swift")
 
 _FORMATTER = HtmlFormatter(nowrap=True, classprefix="c-")
 _TAGS = """
@@ -46,12 +49,17 @@ _ATTRIBUTES = {
 }
 
 
-def _lexers() -> dict[str, Lexer]:
-    lexers = {}
+def _lexers() -> dict[str, type[Lexer]]:
+    lexers: dict[str, type[Lexer]] = {}
     for language in _LANGUAGES.split():
-        lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
-        lexers.update(dict.fromkeys((language, *lexer.aliases), lexer))
+        kind = find_lexer_class_by_name(language)
+        lexers.update(dict.fromkeys((language, *kind.aliases), kind))
     return lexers
+
+
+@cache
+def _lexer(kind: type[Lexer]) -> Lexer:
+    return kind(stripnl=False, ensurenl=False)
 
 
 _LEXERS = _lexers()
@@ -72,10 +80,14 @@ def to_html(text: str) -> str:
 
 def _highlight(code: str, language: str, _attributes: str) -> str:
     """Spans with classes, or "" (which the renderer takes as: escape it) for a language that is not known."""
-    lexer = _LEXERS.get(language.lower())
-    if lexer is None:
+    kind = _LEXERS.get(language.lower())
+    if kind is None:
         return ""
-    return str(pygments_highlight(code, lexer, _FORMATTER))
+    return str(pygments_highlight(code, _lexer(kind), _FORMATTER))
+
+
+for _language in _IMPORT_AS_THEY_WORK:
+    _highlight("x", _language, "")
 
 
 def _is_absolute_link(url: str) -> bool:

@@ -1,6 +1,8 @@
 """Markdown becomes HTML that reads well and cannot harm."""
 
 import json
+import subprocess
+import sys
 import time
 from html.parser import HTMLParser
 from pathlib import Path
@@ -86,6 +88,22 @@ def test_code_is_highlighted_by_classes() -> None:
     html = to_html('```python\ndef f(): return "x"\n```')
     assert '<span class="c-k">def</span>' in html
     assert "style=" not in html
+
+
+LATE_IMPORTS = """
+import sys
+from web import markdown
+known = set(sys.modules)
+for language in markdown._LANGUAGES.split():
+    code = "<?php echo strlen('a'); ?> let a = string.format(1) # { color: red } <script>var a</script>"
+    markdown.to_html(f"```{language}\\n{code}\\n```")
+print(sorted(set(sys.modules) - known))
+"""
+
+
+def test_a_render_in_a_thread_of_its_own_imports_nothing() -> None:
+    ran = subprocess.run([sys.executable, "-c", LATE_IMPORTS], capture_output=True, text=True)
+    assert (ran.stdout, ran.stderr) == ("[]\n", "")
 
 
 def test_code_keeps_every_character() -> None:
