@@ -15,10 +15,21 @@ import click
 from timothy.errors import TimothyError
 
 GROUP = "timothy.commands"
-Command = TypeVar("Command", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class Commands(click.Group):
+class Command(click.Command):
+    """A command whose errors of Timothy's own are a message and status 1, never a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it. Raises click.ClickException instead of a TimothyError."""
+        try:
+            return super().invoke(ctx)
+        except TimothyError as error:
+            raise click.ClickException(error.message) from error
+
+
+class Commands(Command, click.Group):
     """A group whose commands are entry points: listed without an import, loaded when called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -35,13 +46,6 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary(entry)) for name, entry in _joined().items()])
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; one of Timothy's own errors is a message and status 1, never a traceback."""
-        try:
-            return super().invoke(ctx)
-        except TimothyError as error:
-            raise click.ClickException(error.message) from error
-
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="timothy")
@@ -49,7 +53,7 @@ def main() -> None:
     """Timothy, a self-hosted assistant that never loses a turn."""
 
 
-def home_option(command: Command) -> Command:
+def home_option(command: Function) -> Function:
     """Give `command` the option `--home` as a Path: itself, its group's, TIMOTHY_HOME or the default."""
     return click.option(
         "--home",

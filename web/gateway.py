@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from timothy.cli import home_option
+from timothy.cli import Command, home_option
 from timothy.errors import StartError
 
 TOKEN_VARIABLE = "TIMOTHY_GATEWAY_TOKEN"
 GRACE_S = 8.0
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", default=8301, show_default=True, help="The port; 0 picks a free one.")
 @click.option(

@@ -3,19 +3,26 @@
 import gc
 import ipaddress
 import logging
+import os
 import sys
+import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import click
 
-from timothy.cli import home_option
+from timothy.cli import Command, home_option
 from timothy.errors import ConfigError, StartError
 
 SWITCH_S = 0.0005
+GRACE_S = 10
+EXIT_LATE = 70
+
+logger = logging.getLogger(__name__)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", default=8300, show_default=True, help="The port; 0 picks a free one.")
 @click.option(
@@ -69,15 +76,15 @@ def run(host: str, port: int, config_file: Path | None, home: Path) -> None:
     homes.prepare(home)
     check_host(host, homes.user_token())
     config = configuration.load(home, config_file)
-    system = System(config, home)
-    token = homes.token(home)
-    server = listen(create_app(system, token), host, port)
-    shorten_pauses()
-    stopping = Event()
-    on_signals(stopping)
-    click.echo(f"Timothy listens: {link(host, server.server_port, token)}")
-    stopping.wait()
-    shut_down(system, server)
+    with closing(System(config, home)) as system:
+        token = homes.token(home)
+        server = listen(create_app(system, token), host, port)
+        shorten_pauses()
+        stopping = Event()
+        on_signals(stopping)
+        click.echo(f"Timothy listens: {link(host, server.server_port, token)}")
+        stopping.wait()
+        shut_down(system, server)
 
 
 def shorten_pauses() -> None:
@@ -93,11 +100,22 @@ def link(host: str, port: int, token: str) -> str:
 
 
 def shut_down(system: Any, server: Any) -> None:
-    """In order: no new sends, every turn ends, viewers drain, the listener, the actors, the disk."""
+    """In order: no new sends, every turn ends, viewers drain, the listener, the actors, the disk.
+
+    What is not done after GRACE_S is left to the recovery of the next start.
+    """
     click.echo("Timothy stops: running turns end first; Ctrl-C again to stop at once", err=True)
+    watchdog = threading.Timer(GRACE_S, _end_at_once)
+    watchdog.daemon = True
+    watchdog.start()
     system.end_turns()
     server.stop(timeout=1)
     system.close()
+
+
+def _end_at_once() -> None:
+    logger.critical("stopping took longer than %d s: the next start settles the rest", GRACE_S)
+    os._exit(EXIT_LATE)
 
 
 def _log_to_stderr() -> None:

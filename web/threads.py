@@ -1,6 +1,7 @@
 """`python -m web.threads`: the same server in the world of plain threads, for tests and the benchmark."""
 
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -8,7 +9,7 @@ import click
 from actors.system import System
 from timothy import config as configuration
 from timothy import home as homes
-from timothy.cli import home_option
+from timothy.cli import Command, home_option
 from web.app import create_app
 from web.serve import check_host, link, shut_down
 from web.server import listen_in_threads, on_signals
@@ -27,7 +28,7 @@ class _Stoppable:
         self._server.shutdown()  # type: ignore[attr-defined]
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--host", default="127.0.0.1")
 @click.option("--port", default=0)
 @click.option("--config", "config_file", type=click.Path(path_type=Path))
@@ -36,16 +37,16 @@ def main(host: str, port: int, config_file: Path | None, home: Path) -> None:
     """Serve without gevent."""
     homes.prepare(home)
     check_host(host, homes.user_token())
-    system = System(configuration.load(home, config_file), home)
-    token = homes.token(home)
-    server = listen_in_threads(create_app(system, token), host, port)
-    stopping = threading.Event()
-    on_signals(stopping)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    click.echo(f"Timothy listens: {link(host, server.server_port, token)}")
-    while not stopping.wait(SIGNAL_CHECK_S):
-        pass  # a signal that another thread took is handled here, but does not end this wait
-    shut_down(system, _Stoppable(server))
+    with closing(System(configuration.load(home, config_file), home)) as system:
+        token = homes.token(home)
+        server = listen_in_threads(create_app(system, token), host, port)
+        stopping = threading.Event()
+        on_signals(stopping)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        click.echo(f"Timothy listens: {link(host, server.server_port, token)}")
+        while not stopping.wait(SIGNAL_CHECK_S):
+            pass  # a signal that another thread took is handled here, but does not end this wait
+        shut_down(system, _Stoppable(server))
 
 
 if __name__ == "__main__":

@@ -50,10 +50,10 @@ class Server:
         return self
 
     def refused(self, *options: str) -> str:
-        """What a start that must fail says: it ends by itself, with a status, and serves nothing."""
+        """What a start that must fail says, in words: it ends by itself, and serves nothing."""
         command = self._command(*options)
         ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=START_S)
-        assert ran.returncode != 0 and ran.stdout == ""
+        assert ran.returncode != 0 and ran.stdout == "" and "Traceback" not in ran.stderr, ran.stderr
         return ran.stderr
 
     def _command(self, *options: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -77,6 +78,14 @@ def test_a_wrong_configuration_stops_the_start_and_is_named(
     said = servers(config, running=False).refused()
     for word in words:
         assert word in said
+
+
+def test_a_port_that_is_taken_stops_the_start_and_leaves_the_home_free(servers: Start) -> None:
+    server = servers(TIMERS, running=False)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert port in server.refused("--port", port)
+    assert server.start().get("/v1/sessions") == {"sessions": [], "next_cursor": None}
 
 
 @pytest.mark.once
