@@ -34,6 +34,13 @@ def test_a_body_comes_out_whole_byte_by_byte() -> None:
     assert fed([body[i : i + 1] for i in range(len(body))]) == (b"one\r\n\n" + b"a" * 300, True)
 
 
+@given(some.lists(some.binary(min_size=1, max_size=40), min_size=1))
+def test_a_chunk_a_read_comes_out_whole(pieces: list[bytes]) -> None:
+    chunks = Chunks()
+    assert [chunks.feed(coded([piece])[:-5]) for piece in pieces] == pieces
+    assert chunks.feed(b"0\r\n\r\n") == b"" and chunks.ended
+
+
 def test_the_beginning_of_a_chunk_is_given_at_once() -> None:
     chunks = Chunks()
     assert chunks.feed(b"a\r\nhello") == b"hello"

@@ -57,6 +57,13 @@ def test_bytes_that_look_like_events_give_the_same_frames_one_by_one(body: bytes
     assert frames(sse.Framer(), single) == frames(sse.Framer(), [body])
 
 
+@settings(max_examples=200, deadline=None)
+@given(SSE_LIKE.map(lambda body: body.replace(b"data", b"\n\ndata: ")))
+def test_bytes_that_look_like_events_give_the_same_frames_event_by_event(body: bytes) -> None:
+    each = [part + b"\n\n" for part in body.split(b"\n\n")]
+    assert frames(sse.Framer(), each) == frames(sse.Framer(), [b"".join(each)])
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.dictionaries(st.text(max_size=5), st.text(max_size=20)), max_size=8), ENDS, CUTS)
 def test_json_lines_come_out_whole(values: list[dict[str, str]], end: str, cuts: list[int]) -> None:

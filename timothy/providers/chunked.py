@@ -12,6 +12,7 @@ from typing import Any
 import urllib3
 
 LINE_BYTES = 4096
+LINE_END = b"\r\n"
 
 
 class Chunks:
@@ -26,6 +27,8 @@ class Chunks:
     def feed(self, data: bytes) -> bytes:
         """The body's bytes in `data`. Raises http.client.IncompleteRead for what is no chunk."""
         if self._rest:
+            if self._rest == LINE_END and (whole := _whole(data)):
+                return whole
             data, self._rest = self._rest + data, b""
         pieces, at = [data[: self._left]], self._left
         self._left = max(0, at - len(data))
@@ -46,6 +49,15 @@ class Chunks:
         if len(rest) > LINE_BYTES:
             raise http.client.IncompleteRead(b"")
         self._rest = rest
+
+
+def _whole(data: bytes) -> bytes:
+    """The only chunk in `data`, when it is there from its size to its line end, as a token comes; else b""."""
+    start = data.find(b"\n") + 1
+    if not start or data[-2:] != LINE_END:
+        return b""
+    stop = start + _size(data[:start])
+    return data[start:stop] if stop + 2 == len(data) else b""
 
 
 def _size(line: bytes) -> int:

@@ -15,16 +15,16 @@ class LineEnds:
     """Turns CRLF and CR into LF, also when a CRLF is split over two pieces."""
 
     def __init__(self) -> None:
-        self._after_cr = False
+        self.after_cr = False
 
     def unified(self, data: bytes) -> bytes:
         """`data` with LF as its only line end."""
-        if self._after_cr:
-            self._after_cr = not data
+        if self.after_cr:
+            self.after_cr = not data
             if data[:1] == b"\n":
                 data = data[1:]
         if b"\r" in data:
-            self._after_cr = data[-1:] == b"\r"
+            self.after_cr = data[-1:] == b"\r"
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         return data
 
@@ -42,6 +42,8 @@ class Framer:
 
     def feed(self, data: bytes) -> list[bytes]:
         """The data of every event that is complete now. Raises MalformedStream for one over 32 MB."""
+        if data[:6] == b"data: " and self._begun and data.find(b"\n") == len(data) - 2 and self._plain(data):
+            return [data[6:-2]]  # one event in one read, as a token comes
         data = self._ends.unified(data)
         known = len(self._rest)
         if not known and data[-2:] == b"\n\n":
@@ -59,6 +61,10 @@ class Framer:
         block = bytes(self._rest)
         self._rest.clear()
         return self._frames(block)
+
+    def _plain(self, data: bytes) -> bool:
+        """True when `data`, which has its first line feed just before its last byte, is one whole event."""
+        return data[-1:] == b"\n" and b"\r" not in data and not self._rest and not self._ends.after_cr
 
     def _kept(self) -> list[bytes]:
         if len(self._rest) > MAX_FRAME_BYTES:
