@@ -52,7 +52,7 @@ class Chunks:
 
 
 def _whole(data: bytes) -> bytes:
-    """The only chunk in `data`, when it is there from its size to its line end, as a token comes; else b""."""
+    """The one chunk that `data` is, from its size to its line end, as a token comes; else b""."""
     start = data.find(b"\n") + 1
     if not start or data[-2:] != LINE_END:
         return b""
