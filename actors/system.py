@@ -41,7 +41,7 @@ Result = TypeVar("Result")
 
 READERS = 2
 WRITE_S = 5.0
-NO_CLAIM_S = 8.0
+NO_CLAIM_S = 7.0  # of a grace of 10: a disk that fails may take two more for its last tries
 EXIT_BROKEN = 70
 SYSTEM_PROMPT = "You are a helpful assistant."
 
@@ -101,7 +101,7 @@ class System:
         self.viewers.start(self.clock)
 
     def end_turns(self) -> None:
-        """Refuse new sends, end every turn as `server_shutdown`, wait until the evidence is durable (8 s)."""
+        """Refuse new sends, end every turn as `server_shutdown`, wait until the evidence is durable (7 s)."""
         self.accepting = False
         for session_id in self.claims:
             stop = Stop(session_id, None, "server_shutdown", "the server was shut down", None)

@@ -2,10 +2,13 @@
 
 import shutil
 from collections.abc import Iterator
+from functools import cache
 
 from flask import Blueprint, Response
 
+from actors.native import Native
 from timothy.eventlog import queries
+from timothy.eventlog.store import STORAGE_FAULTS
 from timothy.upkeep.doctor import examine
 from web.here import system
 from web.problems import json_response
@@ -29,16 +32,25 @@ def _storage() -> str:
 
 
 def _disk() -> str:
-    free = shutil.disk_usage(system().home).free
+    try:
+        free = shutil.disk_usage(system().home).free
+    except OSError as error:
+        return f"{system().home} cannot be looked at: {error.strerror}"
     return "ok" if free >= LOW_DISK_BYTES else f"only {free >> 20} MB are free in {system().home}"
 
 
 @health.get("/v1/doctor")
 def doctor() -> Response:
     """What `timothy doctor` finds, beside the running server."""
-    findings = system().disk(examine, system().home)
+    findings = _beside()(examine, system().home)
     broken = any(finding.level == "broken" for finding in findings)
     return json_response({"healthy": not broken, "findings": findings})
+
+
+@cache
+def _beside() -> Native:
+    """A thread of its own: to look through a large log takes long, and no tool waits for it."""
+    return Native()
 
 
 @health.get("/metrics")
@@ -59,8 +71,17 @@ def _lines() -> Iterator[str]:
     )
     failing = int(here.backlog.fault is not None)
     yield from _metric("timothy_storage_failing", "gauge", "1 while the log cannot be written.", failing)
+    yield from _outcomes()
+
+
+def _outcomes() -> Iterator[str]:
+    """Left out while the log cannot be read: a scrape that failed would hide that it fails."""
+    try:
+        outcomes = system().read(queries.outcomes)
+    except STORAGE_FAULTS:
+        return
     yield "# HELP timothy_turns_total Turns that ended, by outcome.\n# TYPE timothy_turns_total counter\n"
-    for outcome, count in here.read(queries.outcomes):
+    for outcome, count in outcomes:
         yield f'timothy_turns_total{{outcome="{outcome}"}} {count}\n'
 
 

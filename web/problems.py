@@ -9,7 +9,7 @@ import pykka
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from timothy.errors import StorageUnavailable, TimothyError
+from timothy.errors import ShuttingDown, StorageUnavailable, TimothyError
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +23,7 @@ def register(app: Flask) -> None:
     app.register_error_handler(HTTPException, _http_problem)
     app.register_error_handler(peewee.OperationalError, _storage_problem)
     app.register_error_handler(pykka.Timeout, _slow_problem)
+    app.register_error_handler(pykka.ActorDeadError, _late_problem)
     app.register_error_handler(Exception, _unforeseen)
 
 
@@ -65,6 +66,10 @@ def _storage_problem(error: peewee.OperationalError) -> Response:
 def _slow_problem(error: pykka.Timeout) -> Response:
     logger.error("an actor did not answer in time: %s", error)
     return problem(StorageUnavailable("the server is too busy to answer in time: try again"))
+
+
+def _late_problem(_: pykka.ActorDeadError) -> Response:
+    return problem(ShuttingDown("the server is shutting down"))
 
 
 def _unforeseen(error: Exception) -> Response:

@@ -64,6 +64,7 @@ def test_a_body_over_the_limit_is_refused_unread(client):
     [
         (peewee.OperationalError("disk I/O error"), 503, "storage_unavailable"),
         (pykka.Timeout("slow"), 503, "storage_unavailable"),
+        (pykka.ActorDeadError("gone"), 503, "server_shutdown"),
         (ZeroDivisionError("x"), 500, "internal_error"),
         (TurnInFlight("busy", turn_id="t"), 409, "turn_in_flight"),
     ],

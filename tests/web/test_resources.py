@@ -2,6 +2,7 @@
 
 import uuid
 
+import peewee
 import pytest
 
 from tests.actors.play import call, eventually
@@ -153,6 +154,22 @@ def test_health_is_degraded_and_says_why(house, client, monkeypatch):
     house.system.backlog.fault = None
     monkeypatch.setattr("web.health.LOW_DISK_BYTES", 1 << 80)
     assert "MB are free" in client.get("/health").get_json()["checks"]["disk"]
+
+
+def test_health_and_metrics_answer_while_nothing_can_be_read(house, client, monkeypatch):
+    def locked(*_, **__):
+        raise peewee.OperationalError("database is locked")
+
+    def gone(_):
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(house.system, "read", locked)
+    monkeypatch.setattr("web.health.shutil.disk_usage", gone)
+    assert "cannot be looked at" in client.get("/health").get_json()["checks"]["disk"]
+    answer = client.get("/metrics")
+    text = answer.get_data(as_text=True)
+    assert answer.status_code == 200
+    assert "timothy_turns_running 0\n" in text and "timothy_turns_total" not in text
 
 
 def test_metrics_are_lines_that_prometheus_reads(house, client):

@@ -3,6 +3,7 @@
 import threading
 import uuid
 
+import pykka
 import pytest
 
 from actors.messages import Accepted
@@ -117,6 +118,14 @@ def test_a_watcher_sees_the_same_frames_from_its_cursor_on(client, session_id, r
     gate.open()
     frames = told(whole)
     assert told(rest) == frames[2:]
+
+
+def test_asking_for_the_head_of_a_stream_leaves_no_viewer_behind(house, client, session_id, running):
+    before = len(house.system.viewers), len(pykka.ActorRegistry.get_all())
+    answer = client.head(f"/v1/sessions/{session_id}/live")
+    assert (answer.status_code, answer.get_data()) == (200, b"")
+    answer.close()
+    assert (len(house.system.viewers), len(pykka.ActorRegistry.get_all())) == before
 
 
 def test_nothing_is_to_be_watched_when_nothing_runs(client, session_id):
