@@ -129,6 +129,17 @@ def test_migrations_are_applied_one_by_one(path):
     assert migrate(path, steps[:-1]) == len(MIGRATIONS) + 1
 
 
+def test_an_older_file_keeps_the_order_of_its_sessions(path):
+    migrate(path, MIGRATIONS[:1])
+    connection = sqlite3.connect(path, isolation_level=None)
+    for row in (("b", "2026-03"), ("c", "2026-01"), ("a", "2026-03"), ("d", "2026-02")):
+        connection.execute("INSERT INTO sessions (id, created_at, updated_at) VALUES (?, '', ?)", row)
+    assert migrate(path) == 1
+    ordered = connection.execute("SELECT id, activity FROM sessions ORDER BY activity").fetchall()
+    assert ordered == [("c", 1), ("d", 2), ("a", 3), ("b", 4)]
+    connection.close()
+
+
 def test_a_writer_is_durable_and_a_reader_cannot_write(path):
     migrate(path)
     writer, reader = open_database(path), open_database(path, read_only=True)

@@ -21,7 +21,10 @@ _EVIDENCE = ", ".join(f"'{kind}'" for kind in EVIDENCE_KINDS)
 
 
 class Sessions(peewee.Model):
-    """One conversation. `origin` is JSON of what it was branched from, `tools_off` a list."""
+    """One conversation. `origin` is JSON of what it was branched from, `tools_off` a list.
+
+    `activity` is highest for the session that was active last, whatever the time of day was taken for.
+    """
 
     id = peewee.TextField(primary_key=True)
     title = peewee.TextField(null=True)
@@ -30,6 +33,7 @@ class Sessions(peewee.Model):
     updated_at = peewee.TextField()
     origin = peewee.TextField(null=True)
     tools_off = peewee.TextField(default="[]")
+    activity = peewee.IntegerField(default=0)
 
     class Meta:
         table_name = "sessions"
@@ -191,7 +195,17 @@ WHEN EXISTS (SELECT 1 FROM sessions WHERE id = OLD.session_id)
 BEGIN SELECT RAISE(ABORT, 'a row of the log goes only with its session'); END;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+# A clock that is set back must not put what was active last behind the rest.
+_ACTIVITY = """
+ALTER TABLE sessions ADD COLUMN activity INTEGER NOT NULL DEFAULT 0;
+UPDATE sessions SET activity = ranked.place FROM (
+    SELECT id, ROW_NUMBER() OVER (ORDER BY updated_at, id) AS place FROM sessions) AS ranked
+WHERE ranked.id = sessions.id;
+DROP INDEX sessions_by_activity;
+CREATE INDEX sessions_by_activity ON sessions (activity);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _ACTIVITY)
 
 
 def open_database(path: Path, *, read_only: bool = False) -> peewee.SqliteDatabase:

@@ -70,9 +70,14 @@ def listing() -> Response:
         after=_decode_cursor(request.args.get("cursor", "")),
         archived=_flag("archived"),
     )
-    page = [{**row, "turn_active": here.claims.get(row["id"]) is not None} for row in rows[:most]]
-    more = len(rows) > most
-    return json_response({"sessions": page, "next_cursor": _encode_cursor(page[-1]) if more else None})
+    next_cursor = _encode_cursor(rows[most - 1]["activity"]) if len(rows) > most else None
+    page = [_listed(row, here.claims.get(row["id"]) is not None) for row in rows[:most]]
+    return json_response({"sessions": page, "next_cursor": next_cursor})
+
+
+def _listed(row: dict[str, Any], turn_active: bool) -> dict[str, Any]:
+    shown = {name: value for name, value in row.items() if name != "activity"}
+    return {**shown, "turn_active": turn_active}
 
 
 def _flag(name: str) -> bool | None:
@@ -82,18 +87,20 @@ def _flag(name: str) -> bool | None:
     return None if text is None else text == "true"
 
 
-def _encode_cursor(row: dict[str, Any]) -> str:
-    return base64.urlsafe_b64encode(f"{row['updated_at']} {row['id']}".encode()).decode()
+def _encode_cursor(activity: int) -> str:
+    return base64.urlsafe_b64encode(f"before {activity}".encode()).decode()
 
 
-def _decode_cursor(text: str) -> tuple[str, str] | None:
+def _decode_cursor(text: str) -> int | None:
     if not text:
         return None
     try:
-        updated_at, session_id = base64.urlsafe_b64decode(text.encode()).decode().split(" ")
-    except (ValueError, binascii.Error) as error:
-        raise BadRequest("`cursor` must be the `next_cursor` of an earlier answer") from error
-    return updated_at, session_id
+        word, activity = base64.urlsafe_b64decode(text.encode()).decode().split(" ")
+        if word == "before" and activity.isascii() and activity.isdecimal() and len(activity) < 19:
+            return int(activity)
+    except (ValueError, binascii.Error):
+        pass
+    raise BadRequest("`cursor` must be the `next_cursor` of an earlier answer")
 
 
 @sessions.get("/v1/sessions/<session_id>")

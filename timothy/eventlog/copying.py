@@ -9,6 +9,7 @@ import peewee
 from timothy.database import EVIDENCE_KINDS, SessionEvents, Sessions, Turns
 from timothy.eventlog import queries
 from timothy.eventlog.records import CopySession, ImportSession, Record
+from timothy.eventlog.rows import NEXT_ACTIVITY
 from timothy.moment import stamp
 from timothy.text import to_json
 
@@ -43,8 +44,9 @@ def _insert(
     now = stamp()
     records = list(records)
     turns = _new_turn_ids(records)
-    session = {"id": session_id, "title": title, "created_at": now, "updated_at": now}
-    Sessions.insert({**session, "origin": _dump(origin)}).execute(database)
+    session: dict[str, Any] = {"id": session_id, "title": title, "created_at": now, "updated_at": now}
+    session |= {"origin": _dump(origin), "activity": NEXT_ACTIVITY}
+    Sessions.insert(session).execute(database)
     rows = [_row(session_id, turns, record) for record in records]
     rows[-1]["append_id"] = append_id
     for start in range(0, len(rows), 500):

@@ -54,7 +54,10 @@ _GRANTS = Statement(
 
 def session(database: peewee.SqliteDatabase, session_id: str) -> Row | None:
     """The session's row, or None."""
-    return next((_session(row) for row in _SESSION.rows(database, id=session_id)), None)
+    for row in _SESSION.rows(database, id=session_id):
+        del row["activity"]
+        return _session(row)
+    return None
 
 
 def sessions(
@@ -62,21 +65,18 @@ def sessions(
     *,
     limit: int,
     search: str = "",
-    after: tuple[str, str] | None = None,
+    after: int | None = None,
     archived: bool | None = None,
 ) -> list[Row]:
-    """Up to `limit` sessions, newest activity first, from after (updated_at, id), a page's last, on."""
+    """Up to `limit` sessions, newest activity first, from after the `activity` of a page's last one on."""
     query = Sessions.select()
     if after is not None:
-        older = (Sessions.updated_at < after[0]) | (
-            (Sessions.updated_at == after[0]) & (Sessions.id < after[1])
-        )
-        query = query.where(older)
+        query = query.where(Sessions.activity < after)
     if archived is not None:
         query = query.where(Sessions.archived == archived)
     if search:
         query = query.where(_contains(Sessions.title, search) | Sessions.id.in_(_sessions_with_text(search)))
-    query = query.order_by(Sessions.updated_at.desc(), Sessions.id.desc()).limit(limit)
+    query = query.order_by(Sessions.activity.desc()).limit(limit)
     return [_session(row) for row in query.dicts().execute(database)]
 
 
@@ -110,7 +110,7 @@ def branches(database: peewee.SqliteDatabase, session_id: str) -> list[Row]:
     """The sessions that were branched from this one: id, title and the seq up to which they share its log."""
     source = peewee.fn.json_extract(Sessions.origin, "$.session_id")
     query = Sessions.select(Sessions.id, Sessions.title, Sessions.origin).where(source == session_id)
-    rows = query.order_by(Sessions.created_at).tuples().execute(database)
+    rows = query.order_by(peewee.SQL("rowid")).tuples().execute(database)
     return [{"id": row[0], "title": row[1], "seq": msgspec.json.decode(row[2])["seq"]} for row in rows]
 
 

@@ -22,7 +22,12 @@ _NEWEST = Statement(
     )
 )
 _TITLE = Statement(Sessions.select(Sessions.title).where(Sessions.id == slot("id")))
-_TOUCH = Statement(Sessions.update(slots(Sessions, "updated_at")).where(Sessions.id == slot("id")))
+NEXT_ACTIVITY = peewee.SQL("(SELECT COALESCE(MAX(activity), 0) + 1 FROM sessions)")
+_TOUCH = Statement(
+    Sessions.update({**slots(Sessions, "updated_at"), Sessions.activity: NEXT_ACTIVITY}).where(
+        Sessions.id == slot("id")
+    )
+)
 
 
 def dump(value: Any) -> str:

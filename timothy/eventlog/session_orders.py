@@ -16,7 +16,7 @@ from timothy.eventlog.records import (
     Verdict,
     Written,
 )
-from timothy.eventlog.rows import Rows, dump
+from timothy.eventlog.rows import NEXT_ACTIVITY, Rows, dump
 from timothy.moment import stamp
 
 _OF_SESSION: tuple[Any, ...] = (SessionEvents, Turns, Attempts, Grants)
@@ -33,7 +33,7 @@ class SessionOrders:
         """A new session with its first row."""
         now = stamp()
         session = {"id": order.session_id, "title": order.title, "created_at": now, "updated_at": now}
-        Sessions.insert(session).execute(self._rows.database)
+        Sessions.insert({**session, "activity": NEXT_ACTIVITY}).execute(self._rows.database)
         rows = [Row("session_started", {})]
         if order.title is not None:
             rows.append(Row("title_set", {"title": order.title}))
