@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from actors.base import Target
 from timothy.conversation import Message
 from timothy.eventlog.records import AnyOrder, BeginTurn, EndTurn, Verdict
@@ -164,9 +166,8 @@ class ContextRead:
     tools_off: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Streamed:
-    """The stream worker of `step` got an event."""
+class Streamed(msgspec.Struct, frozen=True, gc=False):
+    """The stream worker of `step` got an event. A struct, as there is one for every token."""
 
     step: int
     event: Event

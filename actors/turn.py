@@ -91,7 +91,10 @@ class TurnActor(BaseActor):
 
     def on_receive(self, message: Any) -> None:
         if isinstance(message, Streamed) and isinstance(message.event, (TextDelta, ReasoningDelta)):
-            self._hold(message)
+            if self._held or not self.actor_inbox.empty():
+                self._hold(message)
+            else:
+                self._show(message.step, message.event)
             return
         self._show_held()
         self._handle(message)
@@ -108,7 +111,7 @@ class TurnActor(BaseActor):
             deliver(self._parts.sessions, TurnDied(self._replay.session_id, self._replay.turn_id, cause))
 
     def _hold(self, message: Streamed) -> None:
-        """Deltas that piled up while this actor was busy become one event; alone, one goes on at once."""
+        """Deltas that pile up while this actor is busy become one event; alone, one goes on at once."""
         event: Any = message.event
         if self._held and type(event) is not self._held_kind:
             self._show_held()
@@ -121,8 +124,11 @@ class TurnActor(BaseActor):
         if self._held:
             event = self._held_kind("".join(self._held))
             self._held.clear()
-            self._feed(inputs.Streamed(self._held_step, event))
-            self._count_delta()
+            self._show(self._held_step, event)
+
+    def _show(self, step: int, event: TextDelta | ReasoningDelta) -> None:
+        self._feed(inputs.Streamed(step, event))
+        self._count_delta()
 
     def _count_delta(self) -> None:
         self._deltas += 1

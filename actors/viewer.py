@@ -16,6 +16,7 @@ PING = b": ping\n"
 PIECE = 16384
 BEHIND = 64
 STALL_S = 5.0
+WOKEN = Woken()
 
 
 class ViewerActor(BaseActor):
@@ -76,7 +77,7 @@ class ViewerActor(BaseActor):
         """The replay grew: one message, however often it grows before this viewer looks."""
         if not self._woken:
             self._woken = True
-            deliver(self.actor_ref, Woken())
+            deliver(self.actor_ref, WOKEN)
 
     def tick(self, now: float, heartbeat_s: float) -> None:
         """Send a heartbeat in time, events or not; cut a viewer loose that takes nothing and falls behind."""
