@@ -1,13 +1,13 @@
 """`timothy gateway`: the chain of providers as an HTTP service of its own."""
 
 import os
-import sys
 from pathlib import Path
 
 import click
 
 from timothy.cli import Command, home_option
 from timothy.errors import StartError
+from web.patch import patch
 
 TOKEN_VARIABLE = "TIMOTHY_GATEWAY_TOKEN"
 GRACE_S = 8.0
@@ -36,57 +36,30 @@ def gateway(host: str, port: int, config_file: Path | None, home: Path) -> None:
     run(host, port, config_file, home, token)
 
 
-def patch() -> None:
-    """Put gevent under the standard library, before anything that opens sockets is imported."""
-    from gevent import monkey
-
-    if monkey.is_module_patched("socket"):
-        return
-    if "ssl" in sys.modules:
-        raise StartError("ssl was imported before gevent's patch; start `timothy gateway` by itself")
-    monkey.patch_all()
-
-
 def run(host: str, port: int, config_file: Path | None, home: Path, token: str) -> None:
-    """Serve until SIGTERM or Ctrl-C, then end every stream by name and go."""
+    """Serve until SIGTERM or Ctrl-C, then end every stream by name and go; a second Ctrl-C ends at once."""
     import logging
-    import signal
 
-    import gevent
     from gevent.event import Event
-    from gevent.pywsgi import WSGIServer
 
     from timothy.config import chain, load
     from timothy.gateway.local import LocalGateway
     from web.gateway_app import create_app
     from web.gateway_relay import Streams
+    from web.server import listen, on_signals
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     config = load(home, config_file)
     local = LocalGateway(chain(config), home)
     streams = Streams(config.stream.heartbeat_s)
-    app = create_app(local, config, token, streams)
-    server = WSGIServer((host, port), app, handler_class=_handler(), log=None)
+    server = listen(create_app(local, config, token, streams), host, port)
     stop = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        gevent.signal_handler(number, stop.set)
-    server.start()
+    on_signals(stop)
     click.echo(f"Timothy's gateway listens on http://{server.server_host}:{server.server_port}")
     stop.wait()
     streams.shut_down(GRACE_S)
     server.stop(timeout=1)
     local.close()
-
-
-def _handler() -> type:
-    """pywsgi's handler, with the client's socket in the environment: only it tells that a client left."""
-    from gevent.pywsgi import WSGIHandler
-
-    class Handler(WSGIHandler):
-        def get_environ(self) -> dict[str, object]:
-            return {**super().get_environ(), "timothy.socket": self.socket}
-
-    return Handler
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Errors as JSON, whoever raised them: one shape, a fitting status, nothing lost."""
 
 import logging
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 import peewee
@@ -14,7 +14,6 @@ from timothy.errors import ShuttingDown, StorageUnavailable, TimothyError
 logger = logging.getLogger(__name__)
 
 _CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
-DRAIN_BYTES = 32 << 20
 
 
 def register(app: Flask) -> None:
@@ -44,18 +43,10 @@ def _http_problem(error: HTTPException) -> Response:
     code = _CODES.get(status, "bad_request" if status < 500 else "internal_error")
     response = json_response({"error": code, "message": error.description or error.name}, status)
     if status == 413:
-        _leave_body_unread(response)
+        response.headers["Connection"] = "close"  # the rest of the body is not waited for
     if status == 405 and getattr(error, "valid_methods", None):
         response.headers["Allow"] = ", ".join(error.valid_methods or ())  # type: ignore[attr-defined]
     return response
-
-
-def _leave_body_unread(response: Response) -> None:
-    """Do not take a body of any length: drain a little, so that the client hears the answer, then close."""
-    response.headers["Connection"] = "close"
-    body: Any = request.environ.get("wsgi.input")
-    if hasattr(body, "content_length") and hasattr(body, "position"):
-        body.content_length = min(body.content_length or 0, body.position + DRAIN_BYTES)
 
 
 def _storage_problem(error: peewee.OperationalError) -> Response:

@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from timothy.cli import Command, home_option
-from timothy.errors import ConfigError, StartError
+from timothy.errors import ConfigError
+from web.patch import patch
 
 SWITCH_S = 0.0005
 GRACE_S = 10
@@ -36,17 +37,6 @@ def serve(host: str, port: int, config_file: Path | None, home: Path) -> None:
     """Run the server and print its sign-in link."""
     patch()
     run(host, port, config_file, home)
-
-
-def patch() -> None:
-    """Put gevent under the standard library, before anything that opens sockets is imported."""
-    from gevent import monkey
-
-    if monkey.is_module_patched("socket"):
-        return
-    if "ssl" in sys.modules:
-        raise StartError("ssl was imported before gevent's patch; start `timothy serve` by itself")
-    monkey.patch_all()
 
 
 def check_host(host: str, user_token: str) -> None:

@@ -6,9 +6,11 @@ import pytest
 from flask.testing import FlaskClient
 
 from tests.actors.play import House
+from tests.conftest import WORLD
 from web.app import create_app
 
 TOKEN = "the-token"
+collect_ignore = [] if WORLD == "gevent" else ["test_server.py"]  # gevent's server needs gevent's loop
 
 
 class Client(FlaskClient):
