@@ -66,46 +66,41 @@ def test_hostile_markdown_does_nothing_in_the_browser(visit: Open) -> None:
 
 
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-STATES = {
-    "empty": "",
-    "answer": "markdown",
-    "tool": "think first",
-    "failure": "half an answer",
-    "question": "write a file",
-}
+STATES = ("markdown", "think first", "calculate it", "half an answer")
 
 
-@pytest.mark.parametrize("state", STATES)
-def test_axe_finds_nothing_serious(visit: Open, state: str) -> None:
+def test_axe_finds_nothing_serious(visit: Open) -> None:
+    """In the empty page, in one conversation that comes from state to state, and in the windows over it."""
     visitor = visit()
-    _bring_to(visitor, state)
+    assert _serious_in_any_colours(visitor) == []
+    for message in STATES:
+        visitor.send(message)
+        visitor.ended()
+    visitor.send("write a file")
+    expect(visitor.page.locator(".permission.is-open")).to_be_visible()
+    assert _serious_in_any_colours(visitor) == []
+    visitor.page.click("[data-decision=deny]")
+    visitor.ended()
+
+
+def _serious_in_any_colours(visitor: Visitor) -> list[dict[str, Any]]:
+    found = []
     for scheme in SCHEMES:
         visitor.page.emulate_media(color_scheme=scheme)
-        assert _serious(visitor) == []
-    if state == "question":
-        visitor.page.click("[data-decision=deny]")
-        visitor.ended()
+        found += _serious(visitor)
+    return found
 
 
-def _bring_to(visitor: Visitor, state: str) -> None:
-    if state == "empty":
-        return
-    visitor.send(STATES[state])
-    if state == "question":
-        expect(visitor.page.locator(".permission.is-open")).to_be_visible()
-    else:
-        visitor.ended()
-
-
-@pytest.mark.parametrize("window", ["settings", "keys"])
-def test_axe_finds_nothing_serious_in_the_windows(visit: Open, window: str) -> None:
+def test_axe_finds_nothing_serious_in_the_windows(visit: Open) -> None:
     visitor = visit()
-    visitor.page.click(f"#open-{window}")
+    visitor.page.click("#open-keys")
+    assert _serious(visitor) == []
+    visitor.page.keyboard.press("Escape")
+    visitor.page.click("#open-settings")
     for tab in visitor.page.locator("[role=tab]").all():
         tab.click()
         expect(visitor.page.locator(".settings-body")).not_to_contain_text("asking the server")
         assert _serious(visitor) == []
-    assert _serious(visitor) == []
 
 
 def _serious(visitor: Visitor) -> list[dict[str, Any]]:

@@ -4,6 +4,8 @@ import json
 import sqlite3
 import time
 
+import pytest
+
 from tests.fakes.provider import Behaviour, FakeProvider
 from tests.stories.conftest import TIMERS, Start, entry
 from tests.stories.server import Server
@@ -61,6 +63,7 @@ def test_a_prompt_that_cannot_be_shorter_fails_with_the_providers_words(
     assert "921" in message and "512" in message
 
 
+@pytest.mark.once
 def test_a_session_of_100_000_events_is_read_page_by_page(servers: Start) -> None:
     server = servers(TIMERS, running=False).start()
     session = server.session("long")
