@@ -1,5 +1,6 @@
 """Allow, ask or deny: what may happen without a person's word."""
 
+import time
 from typing import Any, Literal
 
 import pytest
@@ -133,6 +134,14 @@ def test_what_only_looks_like_a_secret_is_open(path: str) -> None:
 )
 def test_a_command_that_names_a_secret_is_denied(command: str) -> None:
     assert kind(SHELL, {"command": command}, granted=True) == "deny"
+
+
+@pytest.mark.parametrize("words", ["a b ", "a/", "a;", "x.env ", "$(a) "])
+def test_a_long_command_is_judged_in_a_moment(words: str) -> None:
+    """The judge sits beside all streams: what takes it long holds every one of them up."""
+    began = time.process_time()
+    assert kind(SHELL, {"command": (words * 50_000)[:100_000]}) == "ask"
+    assert time.process_time() - began < 0.5
 
 
 def test_git_s_own_folder_is_read_and_not_written() -> None:

@@ -55,11 +55,11 @@ def hazard(command: str) -> str | None:
 
 
 def heads(command: str) -> list[str] | None:
-    """The first word of each of the command's parts, in order; None when its text is more than plain words.
+    """The first word of each of the command's parts, in order; None when it is more than a few plain words.
 
     What is plain has no expansion, substitution, assignment or redirection: its first words say what runs.
     """
-    if re.search(r"[$`<>(){}\\\n*?\[]|^\s*\w+=|[;&|]\s*\w+=", command):
+    if len(command) > MAX_LENGTH or re.search(r"[$`<>(){}\\\n*?\[]|^\s*\w+=|[;&|]\s*\w+=", command):
         return None
     parts = _parts(command)
     return [part[0] for _, part in parts] if parts else None

@@ -3,7 +3,6 @@
 import fnmatch
 import re
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -23,8 +22,15 @@ _SECRETS = """
     .git-credentials .htpasswd credentials.json service-account*.json secrets.* *.secret .vault-token
     .password-store shadow sudoers timothy.toml timothy.db timothy.db-*
 """
-_SECRET_NAMES = tuple(_SECRETS.split())
-_PUBLIC = (".env.example", ".env.sample", ".env.template", "*.pub")
+_PUBLIC = ".env.example .env.sample .env.template *.pub"
+
+
+def _named(patterns: str) -> re.Pattern[str]:
+    """One expression for all the patterns: a command may have ten thousand words."""
+    return re.compile("|".join(map(fnmatch.translate, patterns.split())))
+
+
+_SECRET_NAME, _PUBLIC_NAME = _named(_SECRETS), _named(_PUBLIC)
 _SYSTEM = re.compile(
     r"/etc/(shadow|gshadow|sudoers|ssh|ssl/private)|/root\b|/boot\b|/sys\b|/proc/(?!cpuinfo|meminfo|loadavg|uptime|version)"
     r"|/dev/(sd|hd|vd|nvme|mmcblk|mem\b|kmem|disk|mapper|loop)|(/var)?/run/(docker|containerd|podman)"
@@ -82,11 +88,11 @@ def protected(path: str, *, write: bool = False) -> str | None:
     """Why no tool may touch `path` (its text, either slash), or None: secrets, the system, what git runs."""
     if _SYSTEM.match(path):
         return f"{path} belongs to the system"
-    for part in PurePosixPath(path.replace("\\", "/").casefold()).parts:
+    for part in path.replace("\\", "/").casefold().split("/"):
         part = part.rstrip(". ")
-        if any(fnmatch.fnmatchcase(part, public) for public in _PUBLIC):
+        if _PUBLIC_NAME.match(part):
             continue
-        if any(fnmatch.fnmatchcase(part, secret) for secret in _SECRET_NAMES):
+        if _SECRET_NAME.match(part):
             return f"{path} may hold secrets"
         if write and part == ".git":
             return f"{path} is git's own, and can make git run programs"
@@ -139,7 +145,8 @@ def _refusals(tool: Asks, input: dict[str, Any]) -> Iterator[str]:
     command = input.get("command")
     if tool.danger == "execute" and isinstance(command, str):
         unquoted = re.sub(r"[\\'\"]", "", command)  # so that .e'n'v is seen as the .env it is
-        for word in [*command.split(), *_WORD.findall(command), *_WORD.findall(unquoted)]:
+        words = (*command.split(), *_WORD.findall(command), *_WORD.findall(unquoted))
+        for word in dict.fromkeys(words):
             refusal = protected(word)
             if refusal:
                 yield refusal
