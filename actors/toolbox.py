@@ -10,7 +10,7 @@ from timothy.config import Config
 from timothy.conversation import ToolSpec
 from timothy.events import ToolCall
 from timothy.permissions import Verdict, decide
-from timothy.tools.base import Context, Tool, check, find, workspace
+from timothy.tools.base import Context, Tool, ToolError, check, find, workspace
 from timothy.tools.mcp import Servers
 from timothy.tools.notes import Notes
 
@@ -46,32 +46,31 @@ class Toolbox:
         self, calls: tuple[ToolCall, ...], granted: Granted, switched_off: frozenset[str] = frozenset()
     ) -> tuple[dict[str, Verdict], dict[str, str]]:
         """Each call's verdict by call_id, and what is wrong with the calls that cannot run."""
+        offered = {name: tool for name, tool in self.tools.items() if name not in switched_off}
         verdicts: dict[str, Verdict] = {}
         faults: dict[str, str] = {}
         for call in calls:
-            fault = self._fault(call, switched_off)
-            if fault is not None:
+            tool = offered.get(call.name)
+            if call.malformed is not None:
+                faults[call.call_id] = f"The arguments are not a JSON object: {call.malformed[:500]}"
+            elif tool is None:
+                names = ", ".join(offered) or "none"
+                faults[call.call_id] = f"There is no tool {call.name!r}; there are: {names}"
+            elif fault := check(tool, call.input):
                 faults[call.call_id] = fault
             else:
-                verdicts[call.call_id] = self._verdict(call, granted)
+                verdicts[call.call_id] = self._verdict(tool, call, granted)
         return verdicts, faults
 
-    def _fault(self, call: ToolCall, switched_off: frozenset[str]) -> str | None:
-        if call.malformed is not None:
-            return f"The arguments are not a JSON object: {call.malformed[:500]}"
-        tool = self.tools.get(call.name)
-        if tool is None or call.name in switched_off:
-            return f"There is no tool {call.name!r}; there are: {', '.join(self.tools) or 'none'}"
-        return check(tool, call.input)
-
-    def _verdict(self, call: ToolCall, granted: Granted) -> Verdict:
-        tool = self.tools[call.name]
+    def _verdict(self, tool: Tool, call: ToolCall, granted: Granted) -> Verdict:
         holds = (call.name, tool.subject(call.input)) in granted
         return decide(tool, call.input, self._config.tools, holds)
 
     def run(self, call: ToolCall, session_id: str, cancel: Cancel) -> str:
         """The call's result. Blocks. Raises ToolError."""
-        tool = self.tools[call.name]
+        tool = self.tools.get(call.name)
+        if tool is None:
+            raise ToolError(f"{call.name} is not there any more: its server went, or changed its tools")
         context = Context(self.workspace, self._home, self.notes, session_id, self._config.tools)
         if tool.native:
             return self._native(tool.run, call.input, context, cancel)
