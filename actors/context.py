@@ -19,6 +19,7 @@ from timothy.turn import compaction
 
 Show = Callable[[Event], None]
 Tell = Callable[[Any], object]
+Known = tuple[list[Record], frozenset[tuple[str, str]], frozenset[str]]
 WINDOW = 4096
 
 
@@ -32,33 +33,28 @@ class ContextReader:
 
     def read(self, claim: Claim, cancel: Cancel, show: Show, tell: Tell) -> ContextRead:
         """The context for the claim's turn, compacted first if it would not fit the model's window."""
-        records = self._records(claim)
+        records, grants, tools_off = self._known(claim)
         messages = self._messages(records, claim)
         window = self._window(claim.send.order.model)
         if window is not None and compaction.overfull(messages, window):
             records = self._compact(records, claim, window, cancel, show, tell)
-        return self._result(records, claim)
+            messages = self._messages(records, claim)
+        return ContextRead(tuple(messages), grants, tools_off)
 
     def after_overflow(
         self, claim: Claim, window: int | None, cancel: Cancel, show: Show, tell: Tell
     ) -> ContextRead | None:
         """A shorter context after the provider found the prompt too long; None when it cannot be shorter."""
-        before = self._records(claim)
+        before, grants, tools_off = self._known(claim)
         records = self._compact(before, claim, window or WINDOW, cancel, show, tell)
-        return None if records is before else self._result(records, claim)
-
-    def _records(self, claim: Claim) -> list[Record]:
-        records: list[Record] = self._read(queries.context_records, claim.replay.session_id)
-        return [attachments.filled(self._home, record) for record in records]
-
-    def _result(self, records: list[Record], claim: Claim) -> ContextRead:
-        session_id = claim.replay.session_id
-        grants = frozenset(
-            (grant["tool"], grant["subject"]) for grant in self._read(queries.grants, session_id)
-        )
-        session = self._read(queries.session, session_id)
-        tools_off = frozenset(session["tools_off"]) if session else frozenset()
+        if records is before:
+            return None
         return ContextRead(tuple(self._messages(records, claim)), grants, tools_off)
+
+    def _known(self, claim: Claim) -> Known:
+        """All that the log knows of the session, by one visit to the reading thread."""
+        records, grants, tools_off = self._read(_known, claim.replay.session_id)
+        return [attachments.filled(self._home, record) for record in records], grants, tools_off
 
     def _messages(self, records: list[Record], claim: Claim) -> list[Message]:
         mode = claim.send.order.mode
@@ -111,3 +107,11 @@ class ContextReader:
                     show(Status("compacting_failed", f"{code}: {message}"))
                     return ""
         return "".join(text).strip()
+
+
+def _known(database: Any, session_id: str) -> Known:
+    """The session's records, what was granted in it, and the tools that are switched off in it."""
+    grants = frozenset((grant["tool"], grant["subject"]) for grant in queries.grants(database, session_id))
+    session = queries.session(database, session_id)
+    tools_off = frozenset(session["tools_off"]) if session else frozenset()
+    return queries.context_records(database, session_id), grants, tools_off
