@@ -27,6 +27,7 @@ class Toolbox:
         self.workspace = workspace(config, home)
         self.tools: dict[str, Tool] = find(config)
         self._built_in = self.tools
+        self._told: tuple[dict[str, Tool], tuple[ToolSpec, ...]] = ({}, ())
         self.servers = Servers(config.mcp, home)
         self.servers.start()
         self._native = native
@@ -39,8 +40,15 @@ class Toolbox:
     def offered(self, switched_off: frozenset[str] = frozenset()) -> tuple[ToolSpec, ...]:
         """The tools as a model sees them now. Blocks."""
         self.refresh()
-        offered = (tool for name, tool in self.tools.items() if name not in switched_off)
-        return tuple(ToolSpec(tool.name, tool.description, dict(tool.schema)) for tool in offered)
+        return tuple(spec for spec in self._specs(self.tools) if spec.name not in switched_off)
+
+    def _specs(self, tools: dict[str, Tool]) -> tuple[ToolSpec, ...]:
+        """Made once for the same tools: a description may look for programs on the disk."""
+        known, specs = self._told
+        if known is not tools:
+            specs = tuple(ToolSpec(name, tool.description, dict(tool.schema)) for name, tool in tools.items())
+            self._told = (tools, specs)
+        return specs
 
     def judge(
         self, calls: tuple[ToolCall, ...], granted: Granted, switched_off: frozenset[str] = frozenset()

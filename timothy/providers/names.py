@@ -1,5 +1,6 @@
 """Tool names on the wire: most providers take letters, digits, `_` and `-` only, at most 64 of them."""
 
+import functools
 import hashlib
 import re
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ LONGEST = 64  # OpenAI's and Anthropic's limit for a function's name
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
 
 
+@functools.lru_cache(1000)
 def wire_name(name: str) -> str:
     """`name` as providers take it; two different names stay different."""
     plain = _FOREIGN.sub("__", name)
