@@ -8,10 +8,14 @@ Exit status: 0 all rules hold, 1 a rule is broken (each breach on a line), 2 it 
 
 The histories, all lists optional; times are seconds since 1970:
 
-    {"kills": [TIME],
+    {"kills": [TIME], "ended": TIME,
+     "jumps": [[TIME, OFFSET]],                     the server's clock is OFFSET seconds ahead from then on
+     "longest_s": SECONDS,                                                  no turn can have taken longer
+     "patience": {CODE or "permission": SECONDS},          nobody gives up with that code before that long
      "sends": [{"session_id", "turn_id", "key", "message"}],                 acknowledged by 200 or 202
      "views": [{"session_id", "turn_id", "text", "marks": [[TIME, LENGTH]],  LENGTH of text shown by then
-                "terminals": ["done" or the error's code], "tools": [[CALL_ID, STATUS]]}],
+                "terminals": ["done" or the error's code], "tools": [[CALL_ID, STATUS]],
+                "parks": [[DECISION, SECONDS]]}],                    how long a permission was seen open
      "probes": [{"session_id", "outcome", "turn_active"}]}                   a send to each session at the end
 """
 
@@ -163,18 +167,29 @@ def text_that_was_shown_is_kept(log: Log, told: Row) -> Iterator[str]:
         kept, shown = evidence["payload"].get("text", ""), view["text"]
         length = len(shown)
         if evidence["payload"].get("code") == "interrupted":
-            length = _shown_before_the_kill(view, told["kills"], turn)
+            length = _shown_before_the_kill(view, told, turn)
         if not kept.startswith(shown[:length]):
             yield f"turn {view['turn_id']} showed {shown[:length]!r:.200}, and kept {kept!r:.200}"
         elif not (kept.startswith(shown) or shown.startswith(kept)):
             yield f"turn {view['turn_id']} showed another text than it kept: {shown!r:.200}, {kept!r:.200}"
 
 
-def _shown_before_the_kill(view: Row, kills: list[float], turn: Row) -> int:
+def _shown_before_the_kill(view: Row, told: Row, turn: Row) -> int:
     """How many characters the viewer had when the checkpoint interval before the turn's kill began."""
-    started = datetime.fromisoformat(turn["started_at"]).timestamp()
-    kill = min((time for time in kills if time >= started), default=float("inf"))
+    started = _in_real_time(datetime.fromisoformat(turn["started_at"]).timestamp(), told)
+    kill = min((time for time in told["kills"] if time >= started), default=float("inf"))
     return max((length for time, length in view["marks"] if time <= kill - CHECKPOINT_S), default=0)
+
+
+def _in_real_time(moment: float, told: Row) -> float:
+    """What the server's clock showed, as the harness's clock had it; the jumps are longer than the run."""
+    until: float = told["ended"]
+    jumps: list[tuple[float, float]] = [(0.0, 0.0), *told["jumps"]]
+    for time, offset in reversed(jumps):
+        if time - 1 <= moment - offset <= until + 1:
+            return moment - offset
+        until = time
+    return moment
 
 
 def a_viewer_saw_the_end_that_the_log_tells(log: Log, told: Row) -> Iterator[str]:
@@ -220,6 +235,29 @@ def tools_match_their_calls(log: Log, told: Row) -> Iterator[str]:
                 yield f"turn {view['turn_id']}: call {call_id} was seen {status}, and logged {logged}"
 
 
+def durations_are_those_of_a_steady_clock(log: Log, told: Row) -> Iterator[str]:
+    rows = [(row["turn_id"], row["payload"].get("duration_ms")) for row in log.rows]
+    for name in ("duration_ms", "first_token_ms"):
+        rows += [(attempt["turn_id"], attempt[name]) for attempt in log.attempts]
+    for turn_id, took in rows:
+        if took is not None and not 0 <= took <= told["longest_s"] * 1000:
+            yield f"turn {turn_id}: something took {took} ms"
+
+
+def nobody_gave_up_too_early(log: Log, told: Row) -> Iterator[str]:
+    """A viewer that is late sees a permission open for a shorter time: half of it must be left."""
+    patience = told["patience"]
+    rows = [(row["turn_id"], row["payload"]) for row in log.rows if row["kind"] in EVIDENCE]
+    for turn_id, row in [*rows, *((attempt["turn_id"], attempt) for attempt in log.attempts)]:
+        code, took = row.get("code"), row.get("duration_ms")
+        if code in patience and took is not None and took < patience[code] * 990:
+            yield f"turn {turn_id}: {code} after {took} ms"
+    for view in told["views"]:
+        for decision, seconds in view.get("parks", []):
+            if decision == "timeout" and seconds < patience["permission"] / 2:
+                yield f"turn {view['turn_id']}: a permission was open for {seconds:.1f} s only"
+
+
 def no_claim_is_left_over(log: Log, told: Row) -> Iterator[str]:
     for probe in told["probes"]:
         if probe["outcome"] != "completed" or probe["turn_active"]:
@@ -240,13 +278,16 @@ RULES = (
     a_viewer_saw_the_end_that_the_log_tells,
     the_ledger_matches_the_turns,
     tools_match_their_calls,
+    durations_are_those_of_a_steady_clock,
+    nobody_gave_up_too_early,
     no_claim_is_left_over,
 )
 
 
 def breaches(log: Log, histories: Row) -> list[str]:
     """Every breach of every rule, with the rule's name."""
-    told = {"kills": [], "sends": [], "views": [], "probes": [], **histories}
+    none: Row = {"kills": [], "jumps": [], "sends": [], "views": [], "probes": []}
+    told = {**none, "ended": float("inf"), "longest_s": float("inf"), "patience": {}, **histories}
     return [f"{rule.__name__}: {breach}" for rule in RULES for breach in rule(log, told)]
 
 
@@ -272,12 +313,19 @@ def report(log: Log, found: Iterable[str]) -> int:
     for line in lines:
         print(line)
     outcomes = Counter(str(turn["outcome"]) for turn in log.turns.values())
+    tools = _counted(log, "tool_execution", "status")
+    print(f"tools: {tools}; permissions: {_counted(log, 'permission_resolved', 'decision')}")
     print(
         f"{len(log.sessions)} sessions, {len(log.turns)} turns ("
         f"{', '.join(f'{count} {outcome}' for outcome, count in sorted(outcomes.items()))}), "
         f"{len(log.rows)} rows, {len(log.attempts)} attempts: {len(lines)} breaches"
     )
     return 1 if lines else 0
+
+
+def _counted(log: Log, kind: str, name: str) -> str:
+    counts = Counter(row["payload"][name] for row in log.rows if row["kind"] == kind)
+    return ", ".join(f"{count} {value}" for value, count in sorted(counts.items())) or "none"
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,7 +18,8 @@ SCHEMA = """
 CREATE TABLE sessions (id, title, created_at);
 CREATE TABLE turns (id, session_id, state, outcome, code, started_at, idempotency_key);
 CREATE TABLE session_events (session_id, seq, turn_id, kind, payload);
-CREATE TABLE attempts (id INTEGER PRIMARY KEY, session_id, turn_id, status, code);
+CREATE TABLE attempts (id INTEGER PRIMARY KEY, session_id, turn_id, status, code, duration_ms,
+    first_token_ms);
 CREATE TABLE pending_states (turn_id, text);
 CREATE TABLE tool_starts (turn_id, call_id);
 INSERT INTO sessions VALUES ('s', NULL, '1970-01-01T00:00:00.000Z');
@@ -63,11 +65,15 @@ def database(tmp_path: Path) -> Path:
             INSERT INTO turns VALUES ('t1', 's', 'ended', 'completed', NULL, '1970-01-01T00:01:30.5Z', 'k1');
             INSERT INTO turns VALUES
                 ('t2', 's', 'ended', 'interrupted', 'interrupted', '1970-01-01T00:01:39Z', 'k2');
-            INSERT INTO attempts VALUES (1, 's', 't1', 'error', 'overloaded');
-            INSERT INTO attempts VALUES (2, 's', 't1', 'ok', NULL);
+            INSERT INTO attempts VALUES (1, 's', 't1', 'error', 'overloaded', 12, NULL);
+            INSERT INTO attempts VALUES (2, 's', 't1', 'ok', NULL, 900, 20);
         """)
         connection.commit()
     return path
+
+
+def _stamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
 def found(checker: ModuleType, path: Path, change: str = "", **histories: Any) -> list[str]:
@@ -131,12 +137,18 @@ def test_a_whole_log_has_no_breach(checker: ModuleType, database: Path) -> None:
         ("the_ledger_matches_the_turns", "UPDATE attempts SET turn_id = 'ghost' WHERE id = 1"),
         (
             "the_ledger_matches_the_turns",
-            "INSERT INTO attempts VALUES (3, 's', 't2', 'error', 'stream_cut');"
+            "INSERT INTO attempts VALUES (3, 's', 't2', 'error', 'stream_cut', 5, 5);"
             "UPDATE turns SET outcome = 'stopped' WHERE id = 't2'",
         ),
         (
             "tools_match_their_calls",
             "INSERT INTO session_events SELECT 's', 8, 't1', kind, payload FROM session_events WHERE seq = 3",
+        ),
+        ("durations_are_those_of_a_steady_clock", "UPDATE attempts SET duration_ms = -7200000 WHERE id = 2"),
+        ("durations_are_those_of_a_steady_clock", "UPDATE attempts SET first_token_ms = -1 WHERE id = 2"),
+        (
+            "durations_are_those_of_a_steady_clock",
+            """UPDATE session_events SET payload = '{"duration_ms": -1}' WHERE seq = 1""",
         ),
     ],
 )
@@ -165,6 +177,12 @@ def test_a_broken_log_is_found(checker: ModuleType, database: Path, rule: str, c
         ("a_viewer_saw_the_end_that_the_log_tells", {"views": [{**VIEW, "terminals": ["stream_cut"]}]}),
         ("a_viewer_saw_the_end_that_the_log_tells", {"views": [{**VIEW, "terminals": ["done", "done"]}]}),
         ("tools_match_their_calls", {"views": [{**VIEW, "tools": [["c2", "ok"]]}]}),
+        ("durations_are_those_of_a_steady_clock", {"longest_s": 0.5}),
+        ("nobody_gave_up_too_early", {"patience": {"overloaded": 0.5}}),
+        (
+            "nobody_gave_up_too_early",
+            {"views": [{**VIEW, "parks": [["timeout", 0.1]]}], "patience": {"permission": 3.0}},
+        ),
         (
             "no_claim_is_left_over",
             {"probes": [{"session_id": "s", "outcome": None, "turn_active": True}]},
@@ -175,6 +193,18 @@ def test_a_history_that_the_log_does_not_bear_out_is_found(
     checker: ModuleType, database: Path, rule: str, told: dict[str, Any]
 ) -> None:
     assert rule in found(checker, database, **told)
+
+
+@pytest.mark.parametrize("offset", [7200.0, -7200.0])
+def test_what_was_shown_before_a_kill_is_found_under_a_clock_that_jumped(
+    checker: ModuleType, database: Path, offset: float
+) -> None:
+    jumped = f"UPDATE turns SET started_at = '{_stamp(99.0 + offset)}' WHERE id = 't2'"
+    view = {**CUT, "marks": [[100.0, 3], [101.9, 5]]}
+    told = {"views": [view], "kills": [50.0, 104.0], "jumps": [[60.0, offset], [102.0, 0.0]], "ended": 105.0}
+    assert found(checker, database, jumped, **told) == ["text_that_was_shown_is_kept"]
+    told["views"] = [{**view, "marks": [[100.0, 3], [102.1, 5]]}]
+    assert found(checker, database, jumped, **told) == []
 
 
 @pytest.mark.once
