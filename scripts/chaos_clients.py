@@ -13,9 +13,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from chaos_world import ENTRIES, TOKEN
+from chaos_world import CEILING_S, ENTRIES, PERMISSION_S, SILENCE_S, TOKEN
 
 from timothy.client import Client, TurnStream, errors, events
+from timothy.client.api import Answer
 
 REFUSALS = (
     errors.AlreadyResolved,
@@ -29,11 +30,14 @@ REFUSALS = (
 )
 USUAL = ("fickle", "steady", "slow", "thinks", "tool")
 ENDED_S = 60.0
+PATIENCE = {"permission": PERMISSION_S, "turn_timeout": CEILING_S, "provider_stalled": SILENCE_S}
+LONGEST_S = 2 * CEILING_S
 
 
 @dataclasses.dataclass
 class View:
-    """What one viewer saw of one turn. `marks` are (time, characters shown by then)."""
+    """What one viewer saw of one turn. `marks` are (time, characters shown by then), `parks` are
+    (decision, seconds that its permission was seen open)."""
 
     session_id: str
     turn_id: str
@@ -41,6 +45,7 @@ class View:
     marks: list[tuple[float, int]] = dataclasses.field(default_factory=list)
     terminals: list[str] = dataclasses.field(default_factory=list)
     tools: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    parks: list[tuple[str, float]] = dataclasses.field(default_factory=list)
 
 
 class History:
@@ -87,11 +92,18 @@ class History:
         with self._lock:
             self.surprises.append(what)
 
-    def save(self, path: Path, kills: list[float]) -> None:
+    def save(self, path: Path, kills: list[float], jumps: list[tuple[float, float]]) -> None:
         """As scripts/check_log.py reads it."""
         views = [dataclasses.asdict(view) for view in self.views]
-        told = {"kills": kills, "sends": self.sends, "views": views, "probes": self.probes}
-        path.write_text(json.dumps(told), encoding="utf-8")
+        told = {"sends": self.sends, "views": views, "probes": self.probes}
+        clocks: dict[str, Any] = {
+            "kills": kills,
+            "jumps": jumps,
+            "patience": PATIENCE,
+            "longest_s": LONGEST_S,
+        }
+        clocks["ended"] = time.time()
+        path.write_text(json.dumps({**told, **clocks}), encoding="utf-8")
 
 
 class Visitor(threading.Thread):
@@ -117,7 +129,7 @@ class Visitor(threading.Thread):
             self.never_read: 3,
             self.send_again_later: 8,
             self.try_again: 8,
-            self.answer_late: 25 if tools else 3,
+            self.answer_late: 25 if tools else 8,
         }
 
     def run(self) -> None:
@@ -155,7 +167,7 @@ class Visitor(threading.Thread):
         for _ in range(self._random.randint(1, 3)):
             time.sleep(self._random.random() * 0.3)
             with self._client.watch(session_id, after=turn.cursor or None) as again:
-                self._look(again, limit=self._random.choice([3, 10, 1000]))
+                self._look(again, limit=self._random.choice([3, 10, 1000]), live=False)
 
     def stop_in_the_middle(self, session_id: str) -> None:
         turn = self._send(session_id)
@@ -202,7 +214,7 @@ class Visitor(threading.Thread):
         """Watch the turn of another client, from its start or from somewhere."""
         after = self._random.choice([None, None, 1, 5, 10_000])
         with self._client.watch(session_id, after=after) as turn:
-            self._look(turn)
+            self._look(turn, live=False)
 
     def _send(
         self, session_id: str, key: str | None = None, message: str | None = None, model: str | None = None
@@ -212,9 +224,12 @@ class Visitor(threading.Thread):
         self._history.acknowledged(session_id, turn.turn_id, key, message)
         return turn
 
-    def _look(self, turn: TurnStream, limit: int = 1_000_000, answers: bool = False) -> None:
-        """Note what the turn shows, up to so many events."""
-        sight = Sight(turn.session_id, turn.turn_id, whole=not turn.cursor)
+    def _look(
+        self, turn: TurnStream, limit: int = 1_000_000, answers: bool = False, live: bool = True
+    ) -> None:
+        """Note what the turn shows, up to so many events; `live`: as it happens, nothing is repeated."""
+        live = live and not turn.replayed
+        sight = Sight(turn.session_id, turn.turn_id, whole=not turn.cursor, live=live)
         try:
             for number, event in enumerate(turn):
                 sight.take(event, turn)
@@ -229,7 +244,8 @@ class Visitor(threading.Thread):
 
     def _answer(self, permission_id: str) -> None:
         time.sleep(self._random.choice([0, 0.2, 2.9, 3.5]))
-        self._guarded(lambda: self._client.answer(permission_id, self._random.choice(["once", "deny"])))
+        decision: Answer = self._random.choice(["once", "once", "once", "deny", "deny", "session"])
+        self._guarded(lambda: self._client.answer(permission_id, decision))
 
     def _guarded(self, act: Callable[[], object]) -> None:
         try:
@@ -250,11 +266,13 @@ class Visitor(threading.Thread):
 class Sight:
     """Turns events into views: a new one at every `turn_started`, none for text that came after a cursor."""
 
-    def __init__(self, session_id: str, turn_id: str, whole: bool) -> None:
+    def __init__(self, session_id: str, turn_id: str, whole: bool, live: bool) -> None:
         self.views: list[View] = []
         self._session_id = session_id
         self._turn_id = turn_id
         self._whole = whole
+        self._live = live
+        self._asked: dict[str, float] = {}
 
     def take(self, event: object, turn: TurnStream) -> None:
         if isinstance(event, events.TurnStarted) or not self.views:
@@ -272,6 +290,11 @@ class Sight:
                 view.terminals.append(code)
             case events.ToolResult(call_id=call_id, status=status):
                 view.tools.append((call_id, status))
+            case events.PermissionRequest(id=permission_id) if self._live:
+                self._asked[permission_id] = time.monotonic()
+            case events.PermissionResolved(id=permission_id, decision=decision):
+                if permission_id in self._asked:
+                    view.parks.append((decision, time.monotonic() - self._asked[permission_id]))
 
 
 def _new_key() -> str:

@@ -4,6 +4,8 @@
     scripts/chaos --turns 2000 --seed 7                    kills at random moments, full disks
     scripts/chaos --turns 200 --seed 7 --mode steps        a death at every named step of a turn
 
+In both, the server's clock jumps two hours forward and back where libfaketime is installed.
+
 The seed decides what every client and the provider do; the moments depend on the machine. Exit status: 0 when
 every rule holds, 1 when not; then the database and the histories are kept, and their place is said.
 """
@@ -12,6 +14,7 @@ import argparse
 import itertools
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +26,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from chaos_clients import History, Visitor
+from chaos_machine import JumpingClock, small_disk
 from chaos_world import ENTRIES, TOKEN, Provider, Server, steps
 
 from timothy.client import Client, errors
@@ -46,6 +50,7 @@ Disaster = Callable[[], None]
 
 def main() -> int:
     options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     folder = Path(tempfile.mkdtemp(prefix="timothy-chaos-"))
     began = time.monotonic()
     run = Run(folder, options)
@@ -55,9 +60,7 @@ def main() -> int:
         run.close()
     seconds = time.monotonic() - began
     print(
-        f"chaos: seed {options.seed}, mode {options.mode}: {run.history.turns} turns, "
-        f"{len(run.server.kills)} kills, {run.fills} full disks, {len(run.history.views)} views, "
-        f"{sum(run.history.refusals.values())} refusals in {seconds:.0f} s: "
+        f"chaos: seed {options.seed}, mode {options.mode}: {run.summary()} in {seconds:.0f} s: "
         + ("BROKEN, see " + str(folder) if broken else "every rule holds")
     )
     if not broken:
@@ -72,6 +75,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000, help="default: a new one")
     parser.add_argument("--mode", choices=["random", "steps"], default="random")
     parser.add_argument("--kills", type=int, help="how many in mode random; default: one every 40 turns")
+    parser.add_argument("--jumps", type=int, default=10, help="of the clock, default: %(default)s")
     parser.add_argument("--clients", type=int, default=16, help="default: %(default)s")
     options = parser.parse_args()
     if options.kills is None:
@@ -86,12 +90,15 @@ class Run:
         self._options = options
         self._random = random.Random(options.seed)
         self._folder = folder
-        (folder / "home").mkdir()
+        self._disk = small_disk(folder)
+        self._clock = JumpingClock(folder)
+        gap = options.turns / (options.jumps + 1)
+        self._jumps = [gap * number for number in range(options.jumps, 0, -1)]
         self._provider = Provider()
         weights, behaviours = zip(*FICKLE, strict=True)
         order = self._random.choices(behaviours, weights, k=options.turns * 2)
         self._provider.order(ENTRIES["fickle"], order)
-        self.server = Server(folder / "home", self._provider.url)
+        self.server = Server(self._disk, self._clock, self._provider.url)
         self.history = History(options.turns)
         self.fills = 0
         self.reached: Counter[str] = Counter()
@@ -100,6 +107,9 @@ class Run:
 
     def run(self) -> bool:
         """True when something is broken."""
+        print(f"chaos: the disk is {self._disk.kind}")
+        if not self._clock.can_jump:
+            print("chaos: no libfaketime here, so the clock does not jump (Debian: apt install faketime)")
         self.server.start()
         client = Client(self.server.url, TOKEN)
         sessions = [client.create_session().id for _ in range(self._options.clients * 2)]
@@ -124,13 +134,23 @@ class Run:
         if self.server.alive:
             self.server.kill()
         self._provider.close()
+        self._disk.close()
+
+    def summary(self) -> str:
+        """What happened, in numbers."""
+        history = self.history
+        return (
+            f"{history.turns} turns, {len(self.server.kills)} kills, {self.fills} full disks, "
+            f"{len(self._clock.jumps)} jumps of the clock, {len(history.views)} views, "
+            f"{sum(history.refusals.values())} refusals"
+        )
 
     def _wreak(self, visitors: list[Visitor]) -> None:
         """Disasters until the clients have had enough."""
         disasters = self._sudden() if self._options.mode == "random" else self._step_by_step()
         at, disaster = next(disasters)
         while any(visitor.is_alive() for visitor in visitors):
-            time.sleep(0.01)
+            self._pass()
             if not self.server.alive:
                 self._died()
             elif self.history.turns >= at and not self.history.enough:
@@ -157,10 +177,15 @@ class Run:
         self.server.start()
 
     def _fill(self) -> None:
+        """A full disk for a while; every other time the server dies on it."""
         self.fills += 1
         self.server.fill_disk(self._random.choice([0, 0, 8192, 65536]))
         time.sleep(0.5 + self._random.random() * 2)
+        if self.fills % 2 == 0:
+            self.server.kill()
         self.server.free_disk()
+        if not self.server.alive:
+            self.server.start()
 
     def _next_step(self) -> None:
         """A server that dies at the next step, after it was passed a few times."""
@@ -170,7 +195,18 @@ class Run:
         self.server.start(f"{self._step}:{self._random.randint(1, 6)}")
         deadline = time.monotonic() + STEP_S
         while self.server.alive and time.monotonic() < deadline and not self.history.enough:
-            time.sleep(0.01)
+            self._pass()
+
+    def _pass(self) -> None:
+        """A moment goes by; the clock may jump."""
+        time.sleep(0.01)
+        if self._jumps and self.history.turns >= self._jumps[-1]:
+            self._jumps.pop()
+            self._jump()
+
+    def _jump(self) -> None:
+        if self._clock.can_jump:
+            self._clock.jump()
 
     def _died(self) -> None:
         """The server is gone and nobody killed it: a named step was reached, or something is wrong."""
@@ -193,8 +229,13 @@ class Run:
         if self._step:
             self.server.kill()
             self.server.start()
-        for session_id in sessions:
+        for number, session_id in enumerate(sessions):
             self._probe(client, session_id)
+            if number in (len(sessions) // 3, len(sessions) * 2 // 3):
+                self._jump()
+        listed = [session.id for session in client.sessions()]
+        if listed != sessions[::-1]:
+            self._surprised(f"the sessions are not listed newest first: {listed}, made {sessions}")
         status = self.server.stop()
         if status != 0:
             self._surprised(f"an orderly stop ended with status {status}")
@@ -211,9 +252,9 @@ class Run:
 
     def _judged(self) -> bool:
         histories = self._folder / "histories.json"
-        self.history.save(histories, self.server.kills)
+        self.history.save(histories, self.server.kills, self._clock.jumps)
         checker = Path(__file__).with_name("check_log.py")
-        database = self._folder / "home" / "timothy.db"
+        database = self._disk.home / "timothy.db"
         verdict = subprocess.run([sys.executable, checker, database, histories])
         for surprise in self.history.surprises[:10]:
             print(f"surprise: {surprise}")

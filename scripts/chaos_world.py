@@ -2,7 +2,6 @@
 
 import ast
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -13,6 +12,7 @@ from collections import deque
 from pathlib import Path
 
 import requests
+from chaos_machine import JumpingClock, LimitedDisk, MountedDisk, forget_shared_time
 
 ROOT = Path(__file__).resolve().parent.parent
 TOKEN = "chaos-token-of-the-harness"
@@ -41,10 +41,13 @@ ENTRIES = {
     "tool": "tool?tokens=4&delay_s=0.01",
     "writes": 'tool?tools=[{"name":"write_file","arguments":{"path":"a.txt","content":"x"}}]',
 }
-SETTINGS = """
+PERMISSION_S = 3.0
+CEILING_S = 60.0
+SILENCE_S = 1.5
+SETTINGS = f"""
 [turn]
-permission_s = 3
-ceiling_s = 60
+permission_s = {PERMISSION_S:g}
+ceiling_s = {CEILING_S:g}
 
 [stream]
 heartbeat_s = 2
@@ -55,7 +58,7 @@ name = "{name}"
 driver = "openai"
 base_url = "{url}"
 model = '{model}'
-idle_timeout_s = 1.5
+idle_timeout_s = {silence:g}
 connect_timeout_s = 3
 """
 
@@ -88,17 +91,19 @@ class Provider:
 
 
 class Server:
-    """`timothy serve` on a home and a port of its own. `kills` are the moments at which it died."""
+    """`timothy serve` on a disk, a clock and a port of its own. `kills` are the moments at which it died."""
 
-    def __init__(self, home: Path, provider_url: str) -> None:
-        self.home = home
+    def __init__(self, disk: MountedDisk | LimitedDisk, clock: JumpingClock, provider_url: str) -> None:
+        self._disk = disk
+        self._clock = clock
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.kills: list[float] = []
         self.said: deque[str] = deque(maxlen=400)
         self._process: subprocess.Popen[str] | None = None
-        entries = (ENTRY.format(name=n, url=provider_url, model=m) for n, m in ENTRIES.items())
-        (home / "timothy.toml").write_text(SETTINGS + "".join(entries), encoding="utf-8")
+        same = {"url": provider_url, "silence": SILENCE_S}
+        entries = (ENTRY.format(name=n, model=m, **same) for n, m in ENTRIES.items())
+        (disk.home / "timothy.toml").write_text(SETTINGS + "".join(entries), encoding="utf-8")
 
     @property
     def alive(self) -> bool:
@@ -106,11 +111,13 @@ class Server:
 
     def start(self, crash_at: str | None = None) -> None:
         """Start it and wait until it answers; with `crash_at`, it kills itself at that step of a turn."""
-        crash = {"TIMOTHY_CRASH_AT": crash_at} if crash_at else {}
+        more = self._clock.environment()
+        if crash_at:
+            more["TIMOTHY_CRASH_AT"] = crash_at
         self._process = subprocess.Popen(
-            [*_program(), "serve", "--port", str(self.port), "--home", str(self.home)],
+            [*_program(), "serve", "--port", str(self.port), "--home", str(self._disk.home)],
             cwd=ROOT,
-            env=environment(TIMOTHY_API_TOKEN=TOKEN, **crash),
+            env=environment(TIMOTHY_API_TOKEN=TOKEN, **more),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -123,32 +130,35 @@ class Server:
         assert self._process is not None
         self.kills.append(time.time())
         self._process.kill()
-        self._process.wait()
+        self._waited(None)
 
     def buried(self) -> int:
         """Note the death of a process that died by itself; its exit status, negative for a signal."""
         assert self._process is not None
         self.kills.append(time.time())
-        return self._process.wait()
+        return self._waited(None)
 
     def stop(self) -> int:
         """SIGTERM, and the exit status. Raises subprocess.TimeoutExpired."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(STOP_S)
+        return self._waited(STOP_S)
 
     def fill_disk(self, room: int) -> None:
-        """From now on no file can grow beyond the log's size now plus `room` bytes."""
-        largest = max(path.stat().st_size for path in self.home.iterdir() if path.is_file())
-        self._limit(largest + room)
+        """From now on the server finds `room` bytes for what it has to keep."""
+        assert self._process is not None
+        self._disk.fill(room, self._process.pid)
 
     def free_disk(self) -> None:
-        """Files may grow again."""
-        self._limit(resource.RLIM_INFINITY)
+        """There is room again."""
+        assert self._process is not None
+        self._disk.free(self._process.pid)
 
-    def _limit(self, size: int) -> None:
-        if self._process is not None and self.alive:
-            resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    def _waited(self, limit: float | None) -> int:
+        assert self._process is not None
+        status = self._process.wait(limit)
+        forget_shared_time(self._process.pid)
+        return status
 
     def _listen(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdout is not None
