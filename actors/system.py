@@ -171,7 +171,6 @@ class System:
         settings = self.config.turn
         limits = Limits(text_bytes=int(settings.max_text_mb * (1 << 20)), permission_s=settings.permission_s)
         return TurnParts(
-            claims=self.claims,
             pending=self.pending,
             persistence=self.persistence,
             sessions=self.sessions,

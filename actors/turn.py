@@ -8,11 +8,10 @@ from typing import Any
 from pykka._envelope import Envelope
 
 from actors.base import BaseActor, Target, deliver
-from actors.claims import Claim, Claims, Parked, Pending
+from actors.claims import Claim, Pending
 from actors.context import ContextReader
 from actors.crash import crash_point
 from actors.messages import (
-    Answered,
     AnswerPermission,
     CheckpointDue,
     Compacted,
@@ -31,15 +30,12 @@ from actors.messages import (
     Write,
     Wrote,
 )
-from actors.stream import StreamJob, StreamWorker
-from actors.tool import ToolWorker
+from actors.parking import Parking
 from actors.toolbox import Toolbox
-from timothy.cancel import Cancel
-from timothy.conversation import ModelRequest
+from actors.workers import Workers
 from timothy.eventlog.records import AppendRows, Refused, Row
 from timothy.events import ReasoningDelta, Status, TextDelta
 from timothy.gateway.base import Gateway
-from timothy.moment import stamp
 from timothy.turn import effects, inputs
 from timothy.turn.machine import Limits, TurnFacts, TurnMachine
 from timothy.turn.replay import Replay
@@ -51,7 +47,6 @@ MERGE_AT_MOST = 256
 class TurnParts:
     """What every TurnActor works with. Times in seconds."""
 
-    claims: Claims
     pending: Pending
     persistence: Target
     sessions: Target
@@ -79,12 +74,13 @@ class TurnActor(BaseActor):
         self._machine = TurnMachine(facts, parts.limits, time.monotonic)
         self._held: list[str] = []
         self._held_kind: type[TextDelta | ReasoningDelta] = TextDelta
-        self._stream_cancel = Cancel()
-        self._tool_cancels: list[Cancel] = []
         self._context: ContextRead | None = None
         self._grants: set[tuple[str, str]] = set()
-        self._answers: dict[str, tuple[str, list[Target]]] = {}
-        self._asked: dict[str, str] = {}
+        limit = parts.limits.permission_s
+        self._workers = Workers(
+            self.actor_ref, claim, parts.gateway, parts.toolbox, parts.context, parts.system_prompt
+        )
+        self._parking = Parking(self.actor_ref, claim.replay, parts.pending, parts.clock, parts.notify, limit)
         self._saves = 0
         self._deltas = 0
         self._done = False
@@ -101,10 +97,8 @@ class TurnActor(BaseActor):
 
     def cleaned_up(self, cause: str | None) -> None:
         """The workers end with the turn; a turn that did not finish is reported to its session."""
-        self._cancel_workers()
-        for permission_id in list(self._answers):
-            self._parts.pending.remove(permission_id)
-            self._tell_answer(permission_id)
+        self._workers.cancel_all()
+        self._parking.close()
         while not self.actor_inbox.empty():
             self._too_late(self.actor_inbox.get())
         if not self._done:
@@ -156,10 +150,14 @@ class TurnActor(BaseActor):
             case ToolEnded():
                 ended = inputs.ToolEnded(message.call_id, message.status, message.result, message.duration_ms)
                 self._feed(ended)
-            case AnswerPermission():
-                self._answer(message)
+            case AnswerPermission(permission_id=permission_id, decision=decision):
+                if self._machine.ended:
+                    self._parking.refuse(message)
+                elif self._parking.takes(message):
+                    self._feed(inputs.Answered(permission_id, decision))
             case PermissionOver(permission_id=permission_id):
-                self._decide(permission_id, "timeout")
+                if self._parking.times_out(permission_id):
+                    self._feed(inputs.Answered(permission_id, "timeout"))
             case CheckpointDue():
                 self._feed(inputs.CheckpointDue())
             case Wrote():
@@ -190,9 +188,9 @@ class TurnActor(BaseActor):
             case effects.Save():
                 self._save(effect)
             case effects.StartStream():
-                self._start_stream(effect)
+                self._workers.start_stream(effect, self._context)
             case effects.StartTool():
-                self._start_tool(effect)
+                self._workers.start_tool(effect)
             case effects.Judge(calls=calls):
                 verdicts, faults = self._parts.toolbox.judge(
                     calls, frozenset(self._grants), self._tools_off()
@@ -200,14 +198,14 @@ class TurnActor(BaseActor):
                 self._feed(inputs.Judged(verdicts, faults))
             case effects.RemindCheckpoint():
                 self._parts.clock.tell(Remind(self._checkpoint_at(), self.actor_ref, CheckpointDue()))
-            case effects.Park():
-                self._park(effect)
+            case effects.Park(request=request):
+                self._parking.park(request)
             case effects.Unpark(id=permission_id):
-                self._unpark(permission_id)
+                self._parking.unpark(permission_id)
             case effects.CancelStream():
-                self._stream_cancel.cancel()
+                self._workers.cancel_stream()
             case effects.CancelTools():
-                self._cancel_workers()
+                self._workers.cancel_all()
             case effects.Finish():
                 self._finish(effect)
             case _:
@@ -245,84 +243,14 @@ class TurnActor(BaseActor):
             self._feed(inputs.Saved(news.token))
             what, _, call_id = news.token.partition(" ")
             if what == "answer":
-                self._tell_answer(self._asked[call_id])
-
-    def _start_stream(self, effect: effects.StartStream) -> None:
-        self._stream_cancel = Cancel()
-        order = self._claim.send.order
-        request = ModelRequest(
-            messages=effect.added,
-            system=self._parts.system_prompt,
-            model=order.model,
-            continues=order.mode == "continue" and effect.step == 1,
-            session_id=order.session_id,
-            turn_id=order.turn_id,
-            request_id=order.request_id or "",
-        )
-        toolbox = self._parts.toolbox if effect.offer_tools else None
-        job = StreamJob(effect.step, request, self._claim, self._parts.context, self._context, toolbox)
-        StreamWorker.start(self.actor_ref, self._parts.gateway, job, self._stream_cancel)
-
-    def _start_tool(self, effect: effects.StartTool) -> None:
-        cancel = Cancel()
-        self._tool_cancels.append(cancel)
-        session_id = self._replay.session_id
-        toolbox = self._parts.toolbox
-        ToolWorker.start(
-            self.actor_ref, lambda call, c: toolbox.run(call, session_id, c), effect.call, cancel
-        )
-
-    def _cancel_workers(self) -> None:
-        self._stream_cancel.cancel()
-        for cancel in self._tool_cancels:
-            cancel.cancel()
-
-    def _park(self, effect: effects.Park) -> None:
-        request = effect.request
-        replay = self._replay
-        parked = Parked(replay.session_id, replay.turn_id, request, stamp(), self.actor_ref)
-        self._parts.pending.add(parked)
-        self._parts.clock.tell(self._reminder(self._parts.limits.permission_s, PermissionOver(request.id)))
-        self._answers.setdefault(request.id, ("", []))
-        self._asked[request.call_id] = request.id
-        if replay.state == "running":
-            replay.state = "waiting"
-        text = f"{request.tool}: {request.rationale}"
-        self._parts.notify(Notify("waiting", replay.session_id, replay.turn_id, None, text), replay)
-        crash_point("permission_parked")
-
-    def _unpark(self, permission_id: str) -> None:
-        self._parts.pending.remove(permission_id)
-        mine = [p for p in self._parts.pending.all() if p.turn_id == self._replay.turn_id]
-        if self._replay.state == "waiting" and not mine:
-            self._replay.state = "running"
-
-    def _answer(self, message: AnswerPermission) -> None:
-        decision, waiting = self._answers.get(message.permission_id, ("cancelled", []))
-        if decision or self._machine.ended:
-            deliver(message.answer_to, Answered(decision or "cancelled", first=False))
-            return
-        self._answers[message.permission_id] = (message.decision, [message.answer_to, *waiting])
-        self._feed(inputs.Answered(message.permission_id, message.decision))
-
-    def _decide(self, permission_id: str, decision: str) -> None:
-        if self._answers.get(permission_id, ("", []))[0] == "":
-            self._answers[permission_id] = (decision, [])
-            self._feed(inputs.Answered(permission_id, decision))
-
-    def _tell_answer(self, permission_id: str) -> None:
-        """The person's answer is durable, or ahead of the evidence: say so to whoever gave it."""
-        decision, waiting = self._answers.get(permission_id, ("", []))
-        for target in waiting:
-            deliver(target, Answered(decision, first=True))
-        self._answers[permission_id] = (decision, [])
+                self._parking.confirm(call_id)
 
     def _too_late(self, envelope: Envelope[Any]) -> None:
-        """A person's answer that meets the end of the turn is told so."""
-        message = envelope.message
-        if isinstance(message, AnswerPermission):
-            decision, _ = self._answers.get(message.permission_id, ("", []))
-            deliver(message.answer_to, Answered(decision or "cancelled", first=False))
+        """What meets the end of the turn and still has to be heard: by who answers, or by the session."""
+        if isinstance(envelope.message, AnswerPermission):
+            self._parking.refuse(envelope.message)
+        elif isinstance(envelope.message, StorageRetrying):
+            deliver(self._parts.sessions, envelope.message)
         if envelope.reply_to is not None:  # pykka's own order to stop
             envelope.reply_to.set(None)
 
@@ -335,8 +263,7 @@ class TurnActor(BaseActor):
             self._replay.append(Status("storage_retrying", text))
 
     def _finish(self, effect: effects.Finish) -> None:
-        for permission_id in list(self._answers):
-            self._tell_answer(permission_id)
+        self._parking.confirm_all()
         ids = (self._replay.session_id, self._replay.turn_id)
         self._parts.sessions.tell(TurnFinished(*ids, effect.order, effect.closing))
         self._done = True
