@@ -65,8 +65,14 @@ def test_a_wrong_key_is_named_by_a_real_server(endpoint: Endpoint) -> None:
 
 
 def test_a_real_server_is_left_at_once_and_is_free_for_the_next(endpoint: Endpoint) -> None:
-    own = settings("openai", endpoint.base_url, max_tokens=400, tools=False)
-    talker = openai.Driver(own, Path("/nowhere"), key=endpoint.key)
+    talker, brief = (
+        openai.Driver(
+            settings("openai", endpoint.base_url, max_tokens=most, tools=False),
+            Path("/nowhere"),
+            key=endpoint.key,
+        )
+        for most in (400, 12)
+    )
     cancel = Cancel()
     events = talker.stream(STORY, cancel)
     next(event for event in events if isinstance(event, TextDelta))
@@ -75,4 +81,4 @@ def test_a_real_server_is_left_at_once_and_is_free_for_the_next(endpoint: Endpoi
     began = time.monotonic()
     assert summed(events)["code"] == "stopped"
     assert time.monotonic() - began < 1
-    assert summed(talker.stream(HELLO, Cancel()))["terminal"] == "done"
+    assert summed(brief.stream(HELLO, Cancel()))["terminal"] == "done"

@@ -29,7 +29,7 @@ def running(house, client, session_id, gate):
     house.plays([TextDelta("Half"), gate, TextDelta(" past."), Done("stop")])
     answer = client.send(session_id, headers={"Prefer": "respond-async", "Idempotency-Key": "k"})
     assert answer.status_code == 202
-    assert gate.reached.wait(10)
+    eventually(lambda: client.get(f"/v1/sessions/{session_id}").get_json()["turn"]["last_seq"] == 2)
     return answer.get_json()["turn_id"]
 
 
