@@ -2,7 +2,6 @@
 
 import logging
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import pykka
 from pykka._actor import ActorInbox
 from pykka._envelope import Envelope
 
+from actors import ending
 from actors.base import BaseActor, Inbox, Target, deliver
 from actors.claims import Claim, Claims
 from actors.crash import crash_point
@@ -35,15 +35,13 @@ from actors.messages import (
     Write,
     Wrote,
 )
-from timothy.errors import ServerShutdown, TurnAborted
-from timothy.eventlog.records import EndTurn, Refused, UpdateSession, Written
-from timothy.events import Meta, Status, TurnStarted
-from timothy.turn import fold
+from timothy.errors import ServerShutdown
+from timothy.eventlog.records import EndTurn, Refused, Written
+from timothy.events import Status
 from timothy.turn.replay import Replay
 
 logger = logging.getLogger(__name__)
 
-TITLE_LENGTH = 60
 ADOPTIONS = 5
 
 
@@ -197,15 +195,7 @@ class SessionActor(BaseActor):
         if claim is None or claim.replay.turn_id != turn_id or claim.finished is not None:
             return
         logger.error("%s died without saying so: %s", _label(claim), cause)
-        if not claim.replay.last_seq:
-            order = claim.send.order
-            claim.replay.append(TurnStarted(self._session_id, order.started_at, claim.send.text))
-        took = _milliseconds(claim)
-        reason = f"the turn broke inside the server: {cause or 'it stopped'}"
-        end, closing = fold.aborted(
-            self._session_id, turn_id, claim.replay.events(), TurnAborted.code, reason, took
-        )
-        self._finished(TurnFinished(self._session_id, turn_id, end, closing))
+        self._finished(ending.aborted(claim, cause))
 
     def _evidence_written(self, claim: Claim, verdict: Any) -> None:
         assert claim.finished is not None
@@ -218,22 +208,22 @@ class SessionActor(BaseActor):
         self._release(claim)
         for event in claim.finished.closing:
             claim.replay.append(event)
-        claim.replay.append(_meta(order, verdict))
+        claim.replay.append(ending.meta(order, verdict))
         claim.replay.close()
         for waiting in claim.waiting_stops:
             deliver(waiting, TurnOver(order.turn_id, order.outcome))
         logger.info("%s ended: %s", _label(claim), order.code or order.outcome)
         self._give_title(claim, verdict)
-        self._parts.notify(_news(order, verdict.title), claim.replay)
+        self._parts.notify(ending.news(order, verdict.title), claim.replay)
 
     def _evidence_refused(self, claim: Claim, order: EndTurn, verdict: Refused) -> None:
         """The log took the turn but not its evidence: say so in the plainest row there is."""
         logger.error("the evidence of %s was refused: %s", _label(claim), verdict.message)
-        if order.code == TurnAborted.code and len(order.rows) == 1 and "text" not in order.rows[0].payload:
+        plainest = ending.plainest(order, f"the log refused: {verdict.message}")
+        if plainest is None:
             raise RuntimeError(f"the log refuses even a plain failure: {verdict.message}")
-        smallest, terminal = fold.plain(order, TurnAborted.code, f"the log refused: {verdict.message}")
         claim.finished = None
-        self._finished(TurnFinished(self._session_id, order.turn_id, smallest, (terminal,)))
+        self._finished(plainest)
 
     def _release(self, claim: Claim) -> None:
         """Free before anyone can see the end: the next send never gets a 409 from this turn."""
@@ -245,11 +235,8 @@ class SessionActor(BaseActor):
 
     def _give_title(self, claim: Claim, verdict: Written) -> None:
         """After-work, with the claim free: the first words of the first message name the session."""
-        title = shorten(claim.send.text)
-        if verdict.title is None and title:
-            order = UpdateSession(
-                append_id=str(uuid.uuid4()), session_id=self._session_id, title=title, only_untitled=True
-            )
+        order = ending.first_title(claim) if verdict.title is None else None
+        if order is not None:
             self._write(Write(order))
 
     def _storage_retrying(self, news: StorageRetrying) -> None:
@@ -304,38 +291,7 @@ def _repeats(send: Send, first: Send) -> bool:
     return key is not None and key == first.order.idempotency_key
 
 
-def shorten(text: str) -> str:
-    """The first line of `text` in at most 60 characters, cut between words."""
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    if len(line) <= TITLE_LENGTH:
-        return line
-    return line[:TITLE_LENGTH].rsplit(" ", 1)[0].rstrip(" ,;:.") + " …"
-
-
 def _label(claim: Claim) -> str:
     """How log lines name a turn: with the id of the request that began it."""
     order = claim.send.order
     return f"turn {order.turn_id} of session {order.session_id} (request {order.request_id})"
-
-
-def _news(order: EndTurn, title: str | None) -> Notify:
-    payload = order.rows[-1].payload
-    text = payload.get("message") or payload.get("text") or ""
-    return Notify(order.outcome, order.session_id, order.turn_id, title, text[:300])
-
-
-def _milliseconds(claim: Claim) -> int:
-    return round((time.monotonic() - claim.began_at) * 1000)
-
-
-def _meta(order: EndTurn, verdict: Written) -> Meta:
-    return Meta(
-        session_id=order.session_id,
-        outcome=order.outcome,
-        provider=order.provider,
-        model=order.model,
-        usage=order.usage,
-        cost=order.cost,
-        duration_ms=order.rows[-1].payload.get("duration_ms"),
-        title=verdict.title,
-    )

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from actors.claims import Claims
+from actors.ending import shorten
 from actors.messages import (
     Accepted,
     Adopt,
@@ -26,7 +27,7 @@ from actors.messages import (
     Write,
     Wrote,
 )
-from actors.session import ADOPTIONS, SessionActor, SessionParts, shorten
+from actors.session import ADOPTIONS, SessionActor, SessionParts
 from tests.actors.play import Probe, eventually, kill
 from timothy.eventlog.records import (
     BeginTurn,

@@ -1,0 +1,71 @@
+"""What a session makes of its turn's end: evidence for a dead one, the last frame, the news, a title."""
+
+import time
+import uuid
+
+from actors.claims import Claim
+from actors.messages import Notify, TurnFinished
+from timothy.errors import TurnAborted
+from timothy.eventlog.records import EndTurn, UpdateSession, Written
+from timothy.events import Meta, TurnStarted
+from timothy.turn import fold
+
+TITLE_LENGTH = 60
+
+
+def aborted(claim: Claim, cause: str | None) -> TurnFinished:
+    """The end of a turn whose actor is gone: what it had shown becomes the evidence."""
+    replay, order = claim.replay, claim.send.order
+    if not replay.last_seq:
+        replay.append(TurnStarted(order.session_id, order.started_at, claim.send.text))
+    took = round((time.monotonic() - claim.began_at) * 1000)
+    reason = f"the turn broke inside the server: {cause or 'it stopped'}"
+    ids = (order.session_id, order.turn_id)
+    end, closing = fold.aborted(*ids, replay.events(), TurnAborted.code, reason, took)
+    return TurnFinished(*ids, end, closing)
+
+
+def plainest(order: EndTurn, reason: str) -> TurnFinished | None:
+    """The same end in the plainest row there is; None when it is that already."""
+    if order.code == TurnAborted.code and len(order.rows) == 1 and "text" not in order.rows[0].payload:
+        return None
+    smallest, terminal = fold.plain(order, TurnAborted.code, reason)
+    return TurnFinished(order.session_id, order.turn_id, smallest, (terminal,))
+
+
+def meta(order: EndTurn, verdict: Written) -> Meta:
+    """The stream's last frame."""
+    return Meta(
+        session_id=order.session_id,
+        outcome=order.outcome,
+        provider=order.provider,
+        model=order.model,
+        usage=order.usage,
+        cost=order.cost,
+        duration_ms=order.rows[-1].payload.get("duration_ms"),
+        title=verdict.title,
+    )
+
+
+def news(order: EndTurn, title: str | None) -> Notify:
+    """What a person hears who watches nothing."""
+    payload = order.rows[-1].payload
+    text = payload.get("message") or payload.get("text") or ""
+    return Notify(order.outcome, order.session_id, order.turn_id, title, text[:300])
+
+
+def first_title(claim: Claim) -> UpdateSession | None:
+    """The order that names an untitled session by its message's first words; None when it has none."""
+    title = shorten(claim.send.text)
+    if not title:
+        return None
+    append_id, session_id = str(uuid.uuid4()), claim.send.order.session_id
+    return UpdateSession(append_id=append_id, session_id=session_id, title=title, only_untitled=True)
+
+
+def shorten(text: str) -> str:
+    """The first line of `text` in at most 60 characters, cut between words."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    if len(line) <= TITLE_LENGTH:
+        return line
+    return line[:TITLE_LENGTH].rsplit(" ", 1)[0].rstrip(" ,;:.") + " …"
