@@ -11,6 +11,8 @@ def honest(text: str) -> str:
     """`text` with surrogate pairs joined, and every lone surrogate and NUL replaced by U+FFFD."""
     if "\x00" in text:
         text = text.replace("\x00", "\ufffd")
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

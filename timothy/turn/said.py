@@ -36,12 +36,12 @@ class Said:
     def add_text(self, text: str) -> None:
         """A piece of the answer was shown."""
         self._text.append(text)
-        self.bytes += len(text.encode())
+        self.bytes += _size(text)
 
     def add_reasoning(self, text: str) -> None:
         """A piece of the thinking was shown."""
         self._reasoning.append(text)
-        self.bytes += len(text.encode())
+        self.bytes += _size(text)
 
     def piece(self, provider: str | None, model: str | None) -> Piece:
         """What is not saved yet, as the next numbered piece; it counts as saved from now on."""
@@ -52,3 +52,8 @@ class Said:
         )
         self._saved = (len(self._text), len(self._reasoning))
         return piece
+
+
+def _size(text: str) -> int:
+    """Bytes in UTF-8; for most tokens known without encoding them."""
+    return len(text) if text.isascii() else len(text.encode())
