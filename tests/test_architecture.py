@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).resolve().parent.parent
 # From top to bottom; a module imports its own line and the lines below. `commands` joins the command line.
 LAYERS = (

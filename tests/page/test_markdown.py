@@ -8,13 +8,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from flask import Flask
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timothy.errors import TimothyError
 from web.markdown import LONGEST_RENDERED, to_html
-from web.render import MOST_BLOCKS, MOST_CHARACTERS, render
+
+pytestmark = pytest.mark.once
 
 HOSTILE: list[str] = json.loads((Path(__file__).parent / "hostile.json").read_text(encoding="utf-8"))
 HARMLESS_TAGS = """
@@ -157,32 +156,3 @@ def test_a_text_made_to_be_slow_is_not(text: str) -> None:
 def test_a_very_long_block_is_shown_as_it_is() -> None:
     text = "<b>*a*\n" * LONGEST_RENDERED
     assert _read(to_html(text)).words == text
-
-
-def _post(body: object) -> tuple[int, dict[str, object]]:
-    app = Flask("test")
-    app.register_blueprint(render)
-    app.register_error_handler(TimothyError, lambda error: ({"error": error.code}, error.status))
-    response = app.test_client().post("/v1/render", data=json.dumps(body))  # as curl says it: of no type
-    return response.status_code, response.get_json()
-
-
-def test_blocks_come_back_in_their_order() -> None:
-    assert _post({"blocks": ["*a*", "b"]}) == (200, {"html": ["<p><em>a</em></p>\n", "<p>b</p>\n"]})
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        None,
-        [],
-        {},
-        {"blocks": "a"},
-        {"blocks": [1]},
-        {"blocks": [""] * (MOST_BLOCKS + 1)},
-        {"blocks": ["a" * (MOST_CHARACTERS + 1)]},
-    ],
-    ids=["null", "list", "empty", "text", "number", "many", "long"],
-)
-def test_a_body_that_is_no_list_of_blocks_is_refused(body: object) -> None:
-    assert _post(body) == (400, {"error": "bad_request"})

@@ -12,6 +12,8 @@ from timothy.errors import MalformedStream
 from timothy.events import ToolCall, ToolCallStarted
 from timothy.providers.calls import Calls
 
+pytestmark = pytest.mark.once
+
 Piece = tuple[int | None, str | None, str | None, Any]
 
 

@@ -102,6 +102,7 @@ def assert_expected(got: dict[str, Any], expected: dict[str, Any]) -> None:
     assert {key: got[key] for key in expected} == expected
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("case", CASES)
 def test_a_quirk_gives_what_it_means_in_any_split(case: dict[str, Any]) -> None:
     body = case["body"].encode()
@@ -109,6 +110,7 @@ def test_a_quirk_gives_what_it_means_in_any_split(case: dict[str, Any]) -> None:
     assert_same_in_any_split(case["wire"], body)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", CAPTURES)
 def test_a_capture_gives_what_it_means_in_any_split(name: str) -> None:
     body = captured(name)

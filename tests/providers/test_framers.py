@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from timothy.errors import MalformedStream
 from timothy.providers import ndjson, sse
 
+pytestmark = pytest.mark.once
+
 
 def frames(framer: sse.Framer | ndjson.Framer | ndjson.Whole, pieces: list[bytes]) -> list[bytes]:
     return [frame for piece in pieces for frame in framer.feed(piece)] + framer.finish()

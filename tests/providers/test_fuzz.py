@@ -5,6 +5,8 @@ import pytest
 from tests.providers.fuzzing import UNNAMED, bodies, check, fuzz
 from timothy.events import Done, Error, TextDelta
 
+pytestmark = pytest.mark.once
+
 STREAMS = 1500
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from itertools import cycle
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -258,4 +259,4 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 AnyOrder.TestCase.settings = settings(max_examples=150, stateful_step_count=50)
-TestAnyOrder = AnyOrder.TestCase
+TestAnyOrder = pytest.mark.once(AnyOrder.TestCase)
