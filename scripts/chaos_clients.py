@@ -92,18 +92,12 @@ class History:
         with self._lock:
             self.surprises.append(what)
 
-    def save(self, path: Path, kills: list[float], jumps: list[tuple[float, float]]) -> None:
-        """As scripts/check_log.py reads it."""
+    def save(self, path: Path, **faults: Any) -> None:
+        """As scripts/check_log.py reads it; `faults` are the kills, the full disks, the clock's jumps."""
         views = [dataclasses.asdict(view) for view in self.views]
         told = {"sends": self.sends, "views": views, "probes": self.probes}
-        clocks: dict[str, Any] = {
-            "kills": kills,
-            "jumps": jumps,
-            "patience": PATIENCE,
-            "longest_s": LONGEST_S,
-        }
-        clocks["ended"] = time.time()
-        path.write_text(json.dumps({**told, **clocks}), encoding="utf-8")
+        limits = {"patience": PATIENCE, "longest_s": LONGEST_S, "ended": time.time()}
+        path.write_text(json.dumps({**told, **limits, **faults}), encoding="utf-8")
 
 
 class Visitor(threading.Thread):

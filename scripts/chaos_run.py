@@ -100,7 +100,7 @@ class Run:
         self._provider.order(ENTRIES["fickle"], order)
         self.server = Server(self._disk, self._clock, self._provider.url)
         self.history = History(options.turns)
-        self.fills = 0
+        self._fills: list[tuple[float, float]] = []
         self.reached: Counter[str] = Counter()
         self._step = ""
         self._steps = itertools.cycle(self._random.sample(STEPS, len(STEPS)))
@@ -140,7 +140,7 @@ class Run:
         """What happened, in numbers."""
         history = self.history
         return (
-            f"{history.turns} turns, {len(self.server.kills)} kills, {self.fills} full disks, "
+            f"{history.turns} turns, {len(self.server.kills)} kills, {len(self._fills)} full disks, "
             f"{len(self._clock.jumps)} jumps of the clock, {len(history.views)} views, "
             f"{sum(history.refusals.values())} refusals"
         )
@@ -178,12 +178,13 @@ class Run:
 
     def _fill(self) -> None:
         """A full disk for a while; every other time the server dies on it."""
-        self.fills += 1
+        began = time.time()
         self.server.fill_disk(self._random.choice([0, 0, 8192, 65536]))
         time.sleep(0.5 + self._random.random() * 2)
-        if self.fills % 2 == 0:
+        if len(self._fills) % 2:
             self.server.kill()
         self.server.free_disk()
+        self._fills.append((began, time.time()))
         if not self.server.alive:
             self.server.start()
 
@@ -252,7 +253,8 @@ class Run:
 
     def _judged(self) -> bool:
         histories = self._folder / "histories.json"
-        self.history.save(histories, self.server.kills, self._clock.jumps)
+        faults = {"kills": self.server.kills, "jumps": self._clock.jumps, "full": self._fills}
+        self.history.save(histories, **faults)
         checker = Path(__file__).with_name("check_log.py")
         database = self._disk.home / "timothy.db"
         verdict = subprocess.run([sys.executable, checker, database, histories])

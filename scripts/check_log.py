@@ -8,7 +8,7 @@ Exit status: 0 all rules hold, 1 a rule is broken (each breach on a line), 2 it 
 
 The histories, all lists optional; times are seconds since 1970:
 
-    {"kills": [TIME], "ended": TIME,
+    {"kills": [TIME], "ended": TIME, "full": [[TIME, TIME]],        from when to when the disk was full
      "jumps": [[TIME, OFFSET]],                     the server's clock is OFFSET seconds ahead from then on
      "longest_s": SECONDS,                                                  no turn can have taken longer
      "patience": {CODE or "permission": SECONDS},          nobody gives up with that code before that long
@@ -175,10 +175,14 @@ def text_that_was_shown_is_kept(log: Log, told: Row) -> Iterator[str]:
 
 
 def _shown_before_the_kill(view: Row, told: Row, turn: Row) -> int:
-    """How many characters the viewer had when the checkpoint interval before the turn's kill began."""
+    """How many characters the viewer had when the checkpoint interval before the turn's kill began.
+
+    Nothing can be saved while the disk is full: if the kill came then, the interval before that counts.
+    """
     started = _in_real_time(datetime.fromisoformat(turn["started_at"]).timestamp(), told)
     kill = min((time for time in told["kills"] if time >= started), default=float("inf"))
-    return max((length for time, length in view["marks"] if time <= kill - CHECKPOINT_S), default=0)
+    due = min([kill, *(begin for begin, end in told["full"] if begin <= kill <= end + CHECKPOINT_S)])
+    return max((length for time, length in view["marks"] if time <= due - CHECKPOINT_S), default=0)
 
 
 def _in_real_time(moment: float, told: Row) -> float:
@@ -286,7 +290,7 @@ RULES = (
 
 def breaches(log: Log, histories: Row) -> list[str]:
     """Every breach of every rule, with the rule's name."""
-    none: Row = {"kills": [], "jumps": [], "sends": [], "views": [], "probes": []}
+    none: Row = {"kills": [], "full": [], "jumps": [], "sends": [], "views": [], "probes": []}
     told = {**none, "ended": float("inf"), "longest_s": float("inf"), "patience": {}, **histories}
     return [f"{rule.__name__}: {breach}" for rule in RULES for breach in rule(log, told)]
 

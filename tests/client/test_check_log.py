@@ -195,6 +195,16 @@ def test_a_history_that_the_log_does_not_bear_out_is_found(
     assert rule in found(checker, database, **told)
 
 
+def test_what_a_full_disk_kept_from_being_saved_may_be_lost(checker: ModuleType, database: Path) -> None:
+    view = {**CUT, "marks": [[99.5, 3], [101.9, 5]]}
+    told: dict[str, Any] = {"views": [view], "kills": [104.0], "full": [[101.6, 103.0]]}
+    assert found(checker, database, **told) == []
+    for full in ([[50.0, 60.0]], [[105.0, 106.0]]):
+        assert found(checker, database, **{**told, "full": full}) == ["text_that_was_shown_is_kept"]
+    told["views"] = [{**view, "marks": [[99.5, 5]]}]
+    assert found(checker, database, **told) == ["text_that_was_shown_is_kept"]
+
+
 @pytest.mark.parametrize("offset", [7200.0, -7200.0])
 def test_what_was_shown_before_a_kill_is_found_under_a_clock_that_jumped(
     checker: ModuleType, database: Path, offset: float
