@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from tests.page.wire import Wire
 from tests.stories.server import Server
 
+PATIENCE_MS = 30_000  # a bound for what never comes: how soon something comes depends on the machine
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -100,6 +101,7 @@ def closed_gates(request: pytest.FixtureRequest) -> Iterator[None]:
 def chromium() -> Iterator[Browser]:
     """The system's Chromium. It costs time as long as it is open, also in the hands of nobody."""
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
         yield browser
@@ -117,7 +119,7 @@ def visit(chromium: Browser, server: Server) -> Iterator[Open]:
 
     def open_page(url: str = "", *, signed_in: bool = True, **options: Any) -> Visitor:
         context = chromium.new_context(**{"viewport": {"width": 1100, "height": 750}, **options})
-        context.set_default_timeout(8000)
+        context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         visitor = Visitor(context.new_page(), url or server.url, server.token)
         pages.append(visitor)
@@ -184,7 +186,7 @@ class Visitor:
     def session(self) -> str:
         return self.page.url.partition("#/s/")[2]
 
-    def sees(self, text: str, timeout: float = 8000) -> None:
+    def sees(self, text: str, timeout: float = PATIENCE_MS) -> None:
         """Wait until the last turn shows `text`."""
         expect(self.page.locator(".turn").last).to_contain_text(text, timeout=timeout)
 
@@ -197,7 +199,7 @@ class Visitor:
     def is_running(self) -> bool:
         return self.page.locator(".turn.is-live").count() > 0
 
-    def ended(self, timeout: float = 8000) -> None:
+    def ended(self, timeout: float = PATIENCE_MS) -> None:
         """Wait until the turn is over and nothing says that it runs."""
         expect(self.page.locator(".turn").last.locator(".foot .actions button")).not_to_have_count(
             0, timeout=timeout

@@ -65,7 +65,7 @@ def test_a_reload_in_mid_stream_shows_what_the_server_has(visit: Open, server: S
         visitor.sees("Here are words")
         shown = visitor.answer().rstrip()
         assert _read_at_least(server, session, len(shown)).startswith(shown)
-    visitor.ended(20_000)
+    visitor.ended()
     assert _squeezed(visitor.answer()) == _squeezed(server.read(session)["items"][-1]["text"])
 
 

@@ -14,6 +14,7 @@ from tests.page.wire import Wire
 from tests.stories.server import Server, eventually
 
 pytestmark = pytest.mark.browser
+SOON_MS = 3000  # a second, and what a busy machine may add; a page that rests asks only every 5 s
 
 
 def test_the_seventh_tab_loads_while_a_turn_runs(visit: Open, server: Server) -> None:
@@ -36,7 +37,7 @@ def test_a_stop_in_one_window_is_seen_in_another_within_a_second(visit: Open) ->
     second.sees("before")
     first.page.click("#stop")
     first.ended()
-    second.ended(1000)
+    second.ended(SOON_MS)
     second.sees("stopped by you")
 
 
@@ -46,7 +47,7 @@ def test_a_turn_that_began_in_another_window_is_seen_within_a_second(visit: Open
     first.ended()
     second.open(session)
     first.send("gate one")
-    second.sees("before", 1500)
+    second.sees("before", SOON_MS)
     expect(second.page.locator("#liveness")).to_have_text("running")
     first.page.click("#stop")
     second.ended()
