@@ -2,9 +2,10 @@
 
 import logging
 import os
+import sqlite3
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +28,7 @@ from actors.viewer import Viewers
 from timothy import home as homes
 from timothy.config import Config
 from timothy.database import FILE_NAME, migrate, open_database
-from timothy.errors import StorageUnavailable
+from timothy.errors import StartError, StorageUnavailable
 from timothy.eventlog.records import AnyOrder, Refused, Verdict
 from timothy.eventlog.recovery import Recovered, recover
 from timothy.eventlog.store import STORAGE_FAULTS, Writer
@@ -58,14 +59,16 @@ class System:
         self.viewers = Viewers(config.stream.heartbeat_s)
         homes.prepare(home)
         with ExitStack() as opened:
-            opened.enter_context(closing(homes.lock(home)))
+            with _usable(home):
+                opened.enter_context(closing(homes.lock(home)))
+                self.version_before = migrate(home / FILE_NAME)
             self._open(opened, environment)
-            self._open_log(opened)
+            with _usable(home):
+                self._open_log(opened)
             self._start_actors(opened)
             self._opened = opened.pop_all()
 
     def _open(self, opened: ExitStack, environment: Mapping[str, str]) -> None:
-        self.version_before = migrate(self.home / FILE_NAME)
         self.gateway: Gateway = opened.enter_context(
             closing(open_gateway(self.config, self.home, environment))
         )
@@ -184,6 +187,17 @@ class System:
             checkpoint_s=settings.checkpoint_s,
             system_prompt=SYSTEM_PROMPT,
         )
+
+
+@contextmanager
+def _usable(home: Path) -> Iterator[None]:
+    """What fails in here is the disk or the file: a reason not to start, in words."""
+    try:
+        yield
+    except (sqlite3.Error, *STORAGE_FAULTS) as error:
+        raise StartError(
+            f"the log in {home} cannot be opened: {error}. Is the disk full, the file read-only or damaged?"
+        ) from error
 
 
 def _give_up(name: str) -> None:

@@ -12,7 +12,7 @@ from actors import system as systems
 from actors.base import Answer
 from actors.messages import Accepted, Busy, Exclusive, NoTurn, OtherTurn, TurnOver, Write, Wrote
 from tests.actors.play import Gate, House, call, eventually, kill
-from timothy.errors import HomeLocked, StorageUnavailable
+from timothy.errors import HomeLocked, StartError, StorageUnavailable
 from timothy.eventlog import queries
 from timothy.eventlog.records import CreateSession, DeleteSession, Refused, Written
 from timothy.events import Done, Status, TextDelta, ToolResult, TurnStarted
@@ -343,6 +343,22 @@ def test_a_house_that_cannot_open_leaves_nothing_open(tmp_path, monkeypatch):
             House(tmp_path / "home")
     eventually(lambda: threading.active_count() <= before)
     House(tmp_path / "home").close()
+
+
+def test_a_log_that_cannot_be_opened_is_a_reason_not_to_start(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    House(home).close()
+    with monkeypatch.context() as full:
+        full.setattr(systems, "recover", lambda *_: database_error("database or disk is full"))
+        with pytest.raises(StartError, match="disk is full"):
+            House(home)
+    (home / "timothy.db").write_bytes(b"this is no database" * 1000)
+    with pytest.raises(StartError, match="not a database"):
+        House(home)
+
+
+def database_error(reason):
+    raise peewee.OperationalError(reason)
 
 
 def test_a_shutdown_in_an_outage_ends_in_time_and_the_next_start_settles_it(storage, gate, monkeypatch):
