@@ -46,7 +46,8 @@ def run(host: str, port: int, config_file: Path | None, home: Path, token: str) 
     from timothy.gateway.local import LocalGateway
     from web.gateway_app import create_app
     from web.gateway_relay import Streams
-    from web.server import listen, on_signals
+    from web.server import listen
+    from web.signals import on_signals
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     config = load(home, config_file)

@@ -60,7 +60,8 @@ def run(host: str, port: int, config_file: Path | None, home: Path) -> None:
     from timothy import config as configuration
     from timothy import home as homes
     from web.app import create_app
-    from web.server import listen, on_signals
+    from web.server import listen
+    from web.signals import on_signals
 
     _log_to_stderr()
     homes.prepare(home)
@@ -83,7 +84,7 @@ def shorten_pauses() -> None:
     gc.freeze()  # what is loaded by now stays: no collection needs to look through it again
 
 
-def link(host: str, port: int, token: str) -> str:
+def link(host: str, port: int | None, token: str) -> str:
     """The sign-in link to print."""
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"http://{name}:{port}/#token={token}"

@@ -1,66 +1,19 @@
-"""The two WSGI servers: gevent's for the product, werkzeug's threaded one for the world of plain threads."""
+"""gevent's WSGI server, with what event streams and refused bodies need of it."""
 
-import io
-import os
-import signal
 import socket
 from typing import Any
 
 from flask import Flask
+from gevent import Timeout
+from gevent.pywsgi import Input, WSGIHandler, WSGIServer
 
 from timothy.errors import StartError
 
 DRAIN_S = 5.0
 
 
-def listen(app: Flask, host: str, port: int) -> Any:
-    """gevent's server, listening. Its `server_port` is the real one. Raises StartError."""
-    from gevent import Timeout
-    from gevent.pywsgi import Input, WSGIHandler, WSGIServer
-
-    class Body(Input):
-        """What nobody read of it is thrown away so that the client hears the answer, but not for ever."""
-
-        left = False
-
-        def _discard(self) -> None:
-            self.left = True
-            with Timeout(DRAIN_S, False):  # type: ignore[arg-type]
-                super()._discard()  # type: ignore[misc]
-                self.left = False
-
-    class Handler(WSGIHandler):
-        """Hands over the client's socket: a slow viewer is shut through it. Small writes leave at once."""
-
-        wsgi_input: Any
-
-        def get_environ(self) -> dict[str, object]:
-            environ = super().get_environ()
-            given = self.wsgi_input
-            self.wsgi_input = Body(given.rfile, given.content_length, given.socket, given.chunked_input)
-            return {**environ, "wsgi.input": self.wsgi_input, "timothy.socket": self.socket}
-
-        def handle(self) -> None:
-            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            super().handle()
-
-        def finalize_headers(self) -> None:
-            super().finalize_headers()
-            if self.command == "HEAD":  # not even the empty chunk that ends a body
-                self.response_use_chunked = False
-
-        def handle_one_response(self) -> None:
-            super().handle_one_response()
-            if self.wsgi_input.left:  # the next request would be read from the middle of it
-                self.close_connection = True
-
-        def _sendall(self, data: Any) -> None:
-            """With a single call of the kernel for what it takes at once, as it does a token."""
-            sent = self.socket.send(data)
-            if sent < len(data):
-                self.socket.sendall(memoryview(data)[sent:])
-            self.response_length += len(data)
-
+def listen(app: Flask, host: str, port: int) -> WSGIServer:
+    """The server, listening. Its `server_port` is the real one. Raises StartError."""
     server = WSGIServer((host, port), app, handler_class=Handler, log=None)
     try:
         server.start()
@@ -69,49 +22,46 @@ def listen(app: Flask, host: str, port: int) -> Any:
     return server
 
 
-class _Ending(io.BufferedReader):
-    """What a client sends; a connection that was reset has ended.
+class Body(Input):
+    """What nobody read of it is thrown away so that the client hears the answer, but not for ever."""
 
-    werkzeug reads what is left of a request before it closes the response: an error there would keep the
-    response's viewer for ever.
-    """
+    left = False
 
-    def read(self, size: int | None = -1, /) -> bytes:
-        try:
-            return super().read(size)
-        except ConnectionError:
-            return b""
+    def _discard(self) -> None:
+        self.left = True
+        with Timeout(DRAIN_S, False):  # type: ignore[arg-type]
+            super()._discard()  # type: ignore[misc]
+            self.left = False
 
 
-def listen_in_threads(app: Flask, host: str, port: int) -> Any:
-    """werkzeug's threaded server, bound; the caller runs `serve_forever()`."""
-    from werkzeug.serving import WSGIRequestHandler, make_server
+class Handler(WSGIHandler):
+    """Hands over the client's socket: a slow viewer is shut through it. Small writes leave at once."""
 
-    class Handler(WSGIRequestHandler):
-        protocol_version = "HTTP/1.1"
+    wsgi_input: Any
 
-        def setup(self) -> None:
-            super().setup()
-            self.rfile = _Ending(self.rfile.detach())
+    def get_environ(self) -> dict[str, object]:
+        environ = super().get_environ()
+        given = self.wsgi_input
+        self.wsgi_input = Body(given.rfile, given.content_length, given.socket, given.chunked_input)
+        return {**environ, "wsgi.input": self.wsgi_input, "timothy.socket": self.socket}
 
-        def log_request(self, *_: Any) -> None:
-            """The application logs what matters."""
+    def handle(self) -> None:
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        super().handle()
 
-    server: Any = make_server(host, port, app, threaded=True, request_handler=Handler)
-    server.daemon_threads = True
-    return server
+    def finalize_headers(self) -> None:
+        super().finalize_headers()
+        if self.command == "HEAD":  # not even the empty chunk that ends a body
+            self.response_use_chunked = False
 
+    def handle_one_response(self) -> None:
+        super().handle_one_response()
+        if self.wsgi_input.left:  # the next request would be read from the middle of it
+            self.close_connection = True
 
-def on_signals(stopping: Any) -> None:
-    """SIGTERM and Ctrl-C set the event; a second Ctrl-C ends the process at once.
-
-    A handler may run inside any greenlet, so it does nothing else.
-    """
-
-    def ask_to_stop(number: int, _: Any) -> None:
-        if number == signal.SIGINT and stopping.is_set():
-            os._exit(130)
-        stopping.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, ask_to_stop)
+    def _sendall(self, data: Any) -> None:
+        """With a single call of the kernel for what it takes at once, as it does a token."""
+        sent = self.socket.send(data)
+        if sent < len(data):
+            self.socket.sendall(memoryview(data)[sent:])
+        self.response_length += len(data)

@@ -1,10 +1,13 @@
 """`python -m web.threads`: the same server in the world of plain threads, for tests and the benchmark."""
 
+import io
 import threading
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import click
+from werkzeug.serving import WSGIRequestHandler, make_server
 
 from actors.system import System
 from timothy import config as configuration
@@ -12,9 +15,34 @@ from timothy import home as homes
 from timothy.cli import Command, home_option
 from web.app import create_app
 from web.serve import check_host, link, shut_down
-from web.server import listen_in_threads, on_signals
+from web.signals import on_signals
 
 SIGNAL_CHECK_S = 0.2
+
+
+class _Ending(io.BufferedReader):
+    """What a client sends; a connection that was reset has ended.
+
+    werkzeug reads what is left of a request before it closes the response: an error there would keep the
+    response's viewer for ever.
+    """
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        try:
+            return super().read(size)
+        except ConnectionError:
+            return b""
+
+
+class _Handler(WSGIRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = _Ending(self.rfile.detach())
+
+    def log_request(self, *_: Any) -> None:
+        """The application logs what matters."""
 
 
 class _Stoppable:
@@ -39,7 +67,9 @@ def main(host: str, port: int, config_file: Path | None, home: Path) -> None:
     check_host(host, homes.user_token())
     with closing(System(configuration.load(home, config_file), home)) as system:
         token = homes.token(home)
-        server = listen_in_threads(create_app(system, token), host, port)
+        app = create_app(system, token)
+        server: Any = make_server(host, port, app, threaded=True, request_handler=_Handler)
+        server.daemon_threads = True
         stopping = threading.Event()
         on_signals(stopping)
         threading.Thread(target=server.serve_forever, daemon=True).start()
