@@ -53,8 +53,8 @@ class ContextReader:
 
     def _known(self, claim: Claim) -> Known:
         """All that the log knows of the session, by one visit to the reading thread."""
-        records, grants, tools_off = self._read(_known, claim.replay.session_id)
-        return [attachments.filled(self._home, record) for record in records], grants, tools_off
+        known: Known = self._read(_known, claim.replay.session_id, self._home)
+        return known
 
     def _messages(self, records: list[Record], claim: Claim) -> list[Message]:
         mode = claim.send.order.mode
@@ -109,9 +109,10 @@ class ContextReader:
         return "".join(text).strip()
 
 
-def _known(database: Any, session_id: str) -> Known:
-    """The session's records, what was granted in it, and the tools that are switched off in it."""
+def _known(database: Any, session_id: str, home: Path) -> Known:
+    """The session's records with what is attached, what was granted in it, the tools switched off in it."""
     grants = frozenset((grant["tool"], grant["subject"]) for grant in queries.grants(database, session_id))
     session = queries.session(database, session_id)
     tools_off = frozenset(session["tools_off"]) if session else frozenset()
-    return queries.context_records(database, session_id), grants, tools_off
+    records = [attachments.filled(home, record) for record in queries.context_records(database, session_id)]
+    return records, grants, tools_off
