@@ -53,3 +53,20 @@ test("every line end of the standard is one", () => {
     }
   }
 });
+
+test("a call that asks a person waits for that person, and runs once it was allowed", () => {
+  const turn = { turn_id: "t", session_id: "s" };
+  const events = [
+    { type: "turn_started", seq: 1, ...turn },
+    { type: "tool_call", seq: 2, ...turn, call_id: "c", name: "write_file", input: { path: "a" } },
+    { type: "permission_request", seq: 3, ...turn, id: "p", call_id: "c", tool: "write_file", input: { path: "a" } },
+    { type: "permission_resolved", seq: 4, ...turn, id: "p", decision: "once" },
+  ];
+  const states = [];
+  events.reduce((view, event) => {
+    const next = reduce(view, event);
+    states.push([next.state, next.parts.find((part) => part.kind === "tool")?.status]);
+    return next;
+  }, emptyView);
+  assert.deepEqual(states.slice(1), [["running", "running"], ["waiting", "waiting"], ["running", "running"]]);
+});

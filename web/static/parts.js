@@ -2,7 +2,7 @@
 
 import { button, copyButton, h, setText } from "./dom.js";
 import { MarkdownBody } from "./markdown.js";
-import { danger, decided, duration, isRunning, telling, toolState } from "./words.js";
+import { danger, decided, duration, telling, toolState } from "./words.js";
 
 class Text {
   #body = new MarkdownBody();
@@ -55,7 +55,7 @@ class Tool {
     setText(this.#name, part.name);
     setText(this.#telling, telling(part.input));
     const time = part.durationMs === null ? "" : ` · ${duration(part.durationMs)}`;
-    setText(this.#state, toolState(part) + (isRunning(part) ? "" : time));
+    setText(this.#state, toolState(part) + time);
     this.#fill();
   }
 
@@ -63,10 +63,9 @@ class Tool {
     if (!this.element.open) return;
     const part = this.#part;
     const input = part.input === null ? "" : JSON.stringify(part.input, null, 2);
-    const result = isRunning(part) ? "" : part.preview;
     this.#body.replaceChildren(
       ...labelled("arguments", input),
-      ...labelled(part.truncated ? "result (its beginning)" : "result", result),
+      ...labelled(part.truncated ? "result (its beginning)" : "result", part.preview),
     );
   }
 }

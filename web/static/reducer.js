@@ -3,6 +3,8 @@
 // A view is never changed in place. `seq` is the last event it holds; an event it has seen is ignored; a hole
 // in the numbers sets `gap`, and the watcher then reads the turn from its start.
 
+import { isRunning } from "./words.js";
+
 export const emptyView = Object.freeze({
   turnId: null,
   seq: 0,
@@ -54,7 +56,10 @@ const FOLDS = {
       durationMs: event.duration_ms,
       truncated: event.truncated,
     }),
-  permission_request: (view, event) => ({ ...add(view, permission(event)), state: "waiting" }),
+  permission_request: (view, event) => ({
+    ...add({ ...view, parts: marked(view.parts, event.call_id, "waiting") }, permission(event)),
+    state: "waiting",
+  }),
   permission_resolved: resolve,
   status: (view, event) => ({ ...view, status: { code: event.code, message: event.message } }),
   retry: (view, event) =>
@@ -83,7 +88,7 @@ function withCall(view, callId, change) {
   if (index < 0) return add(view, { ...emptyCall, callId, ...change });
   const call = view.parts[index];
   // the same id again, after its result, is another call
-  if (isOver(call) && change.status === "starting") return add(view, { ...emptyCall, callId, ...change });
+  if (!isRunning(call) && change.status === "starting") return add(view, { ...emptyCall, callId, ...change });
   return { ...view, parts: view.parts.with(index, { ...call, ...change }), status: null };
 }
 
@@ -92,13 +97,11 @@ const emptyCall = {
   callId: null,
   name: "",
   input: null,
-  status: "starting", // starting, running, then ok, error, denied or cancelled
+  status: "starting", // starting, running, waiting (for a person), then ok, error, denied or cancelled
   preview: "",
   durationMs: null,
   truncated: false,
 };
-
-const isOver = (call) => call.status !== "starting" && call.status !== "running";
 
 export function permission(fields) {
   return {
@@ -114,9 +117,13 @@ export function permission(fields) {
   };
 }
 
+const marked = (parts, callId, status) =>
+  parts.map((part) => (part.kind === "tool" && part.callId === callId && isRunning(part) ? { ...part, status } : part));
+
 function resolve(view, event) {
-  const parts = view.parts.map((part) =>
-    part.kind === "permission" && part.id === event.id ? { ...part, decision: event.decision } : part,
+  const asked = view.parts.find((part) => part.kind === "permission" && part.id === event.id);
+  const parts = marked(view.parts, asked?.callId, "running").map((part) =>
+    part === asked ? { ...part, decision: event.decision } : part,
   );
   const waits = parts.some((part) => part.kind === "permission" && part.decision === null);
   return { ...view, parts, state: waits ? "waiting" : "running" };
@@ -125,7 +132,7 @@ function resolve(view, event) {
 // Nothing stays open in a turn that is over.
 function finish(view, end) {
   const parts = view.parts.map((part) => {
-    if (part.kind === "tool" && !isOver(part)) return { ...part, status: "cancelled" };
+    if (part.kind === "tool" && isRunning(part)) return { ...part, status: "cancelled" };
     if (part.kind === "permission" && part.decision === null) return { ...part, decision: "cancelled" };
     return part;
   });

@@ -49,7 +49,7 @@ name = "home"
 driver = "openai"        # or anthropic, ollama
 base_url = "http://127.0.0.1:8080/v1"
 model = "qwen3-8b"
-api_key_env = "HOME_KEY" # the name of an environment variable`;
+api_key_env = "HOME_KEY" # an environment variable`;
 
 async function providers() {
   const { providers: chain } = await api.get("/v1/providers");
@@ -107,7 +107,7 @@ async function usage() {
 }
 
 const cost = (row) =>
-  row.unpriced_attempts ? `${money(row.cost)} and ${row.unpriced_attempts} without a known price` : money(row.cost);
+  money(row.cost) + (row.cost !== null && row.unpriced_attempts ? ` and ${row.unpriced_attempts} without a known price` : "");
 
 function table(caption, rows) {
   const head = ["", "requests", "failed", "tokens in", "tokens out", "cost"].map((text) => h("th", { scope: "col", text }));
@@ -116,9 +116,8 @@ function table(caption, rows) {
       "tr",
       {},
       h("th", { scope: "row", text: row.key ?? "unknown" }),
-      ...[count(row.attempts), count(row.error), count(row.input_tokens), count(row.output_tokens), money(row.cost)].map((text) =>
-        h("td", { text }),
-      ),
+      ...[row.attempts, row.error, row.input_tokens, row.output_tokens].map((one) => h("td", { text: count(one) })),
+      h("td", { text: money(row.cost) }),
     ),
   );
   return h(

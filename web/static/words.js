@@ -61,7 +61,7 @@ export function doing(turn, stopping) {
   return "";
 }
 
-export const isRunning = (call) => call.status === "starting" || call.status === "running";
+export const isRunning = (call) => ["starting", "running", "waiting"].includes(call.status);
 
 const DECISIONS = {
   once: "allowed once",
@@ -75,7 +75,8 @@ export const decided = (decision) => DECISIONS[decision] || decision;
 const DANGERS = { read: "reads", write: "changes files", execute: "runs a program", network: "reaches the network" };
 export const danger = (kind) => DANGERS[kind] || kind;
 
-export const toolState = (call) => (isRunning(call) ? "running" : call.status === "ok" ? "done" : call.status);
+const STATES = { starting: "running", waiting: "waiting for you", ok: "done" };
+export const toolState = (call) => STATES[call.status] || call.status;
 
 // The argument that tells most, on one line.
 export function telling(input) {
