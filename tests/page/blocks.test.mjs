@@ -54,11 +54,11 @@ test("an open fence is known by its language", () => {
 test("a megabyte in small pieces is cut within two seconds", () => {
   const blocks = new Blocks();
   const line = "- an item of a very long list\n";
-  const began = performance.now();
+  const began = process.cpuUsage();
   let text = "";
   for (let count = 0; text.length < 1_000_000; count += 1) {
     text += line;
     if (count % 20 === 0) blocks.grow(text);
   }
-  assert.ok(performance.now() - began < 2000);
+  assert.ok(process.cpuUsage(began).user < 2_000_000); // of work: others may use the machine too
 });
