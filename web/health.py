@@ -9,7 +9,7 @@ from flask import Blueprint, Response
 from actors.native import Native
 from timothy.eventlog import queries
 from timothy.eventlog.store import STORAGE_FAULTS
-from timothy.upkeep.doctor import examine
+from timothy.upkeep.doctor import examine, tool_servers
 from web.here import system
 from web.problems import json_response
 
@@ -42,7 +42,8 @@ def _disk() -> str:
 @health.get("/v1/doctor")
 def doctor() -> Response:
     """What `timothy doctor` finds, beside the running server."""
-    findings = _beside()(examine, system().home)
+    here = system()
+    findings = [*_beside()(examine, here.home), *tool_servers(here.toolbox.servers.status())]
     broken = any(finding.level == "broken" for finding in findings)
     return json_response({"healthy": not broken, "findings": findings})
 

@@ -117,3 +117,20 @@ def test_providers_are_asked_and_tell_in_json_too(home: Path, steps: str, status
 def test_nothing_to_check_is_status_2(tmp_path: Path) -> None:
     ran = CliRunner().invoke(main, ["doctor", "--home", str(tmp_path)])
     assert (ran.exit_code, "no database" in ran.stderr) == (2, True)
+
+
+def test_a_tool_server_that_does_not_start_is_named_and_the_log_is_healthy_all_the_same(home: Path) -> None:
+    (home / "timothy.toml").write_text('[[mcp]]\nname = "gone"\ncommand = "no-such-program-anywhere"\n')
+    ran = CliRunner().invoke(main, ["doctor", "--home", str(home), "--json"])
+    told = json.loads(ran.stdout)
+    assert (ran.exit_code, told["healthy"]) == (0, True)
+    assert [(f["check"], f["level"], f["row"]) for f in told["findings"]] == [
+        ("tool_server", "notice", "gone")
+    ]
+    assert "no-such-program-anywhere" in told["findings"][0]["message"]
+
+
+def test_a_wrong_configuration_is_a_notice_and_the_log_is_still_checked(home: Path) -> None:
+    (home / "timothy.toml").write_text("[turn]\nceiling = 3\n")
+    told = json.loads(CliRunner().invoke(main, ["doctor", "--home", str(home), "--json"]).stdout)
+    assert [(f["check"], f["level"]) for f in told["findings"]] == [("configuration", "notice")]

@@ -1,14 +1,23 @@
 """`timothy doctor`, `backup`, `restore`, `export`, `import` and `usage`."""
 
+from __future__ import annotations
+
 import sys
+import time
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import click
 import msgspec
 
 from timothy.cli import home_option
+from timothy.errors import ConfigError
 
+if TYPE_CHECKING:
+    from timothy.tools.mcp import ServerStatus
+    from timothy.upkeep.doctor import Finding
+
+TOOL_SERVERS_S = 20.0
 HEALTHY, BROKEN, CANNOT_CHECK = 0, 1, 2
 
 
@@ -32,6 +41,7 @@ def doctor(as_json: bool, ask_providers: bool, home: Path) -> None:
             msgspec.json.encode({"error": str(error)}).decode() if as_json else str(error), err=not as_json
         )
         sys.exit(CANNOT_CHECK)
+    findings += _surroundings(home)
     broken = sum(finding.level == "broken" for finding in findings)
     results = probe(load(home), home) if ask_providers else []
     if as_json:
@@ -45,6 +55,33 @@ def doctor(as_json: bool, ask_providers: bool, home: Path) -> None:
         if ask_providers:
             click.echo(report(results))
     sys.exit(HEALTHY if not broken and all(result.ok for result in results) else BROKEN)
+
+
+def _surroundings(home: Path) -> list[Finding]:
+    """Notices about the configuration and the MCP servers that it names: each is started to see."""
+    from timothy.config import load
+    from timothy.tools.mcp import Servers
+    from timothy.upkeep.doctor import Finding, tool_servers
+
+    try:
+        settings = load(home).mcp
+    except ConfigError as error:
+        return [Finding("configuration", "notice", str(home), error.message)]
+    servers = Servers(settings, home)
+    servers.start()
+    deadline = time.monotonic() + TOOL_SERVERS_S
+    while not all(map(_settled, statuses := servers.status())) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    found = tool_servers(statuses)
+    servers.close()
+    return found
+
+
+def _settled(server: ServerStatus) -> bool:
+    """Whether it is known how the server does: it is ready, or it was started and did not stay."""
+    from timothy.tools.mcp import MISSING
+
+    return server.state == "ready" or server.error == MISSING or (server.starts > 0 and bool(server.error))
 
 
 @click.command()

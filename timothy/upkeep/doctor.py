@@ -3,12 +3,13 @@
 import contextlib
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from timothy.database import EVIDENCE_KINDS, FILE_NAME, MIGRATIONS
+from timothy.tools.mcp import ServerStatus
 
 WAL_WARNING_BYTES = 256 << 20
 DISK_WARNING_BYTES = 200 << 20
@@ -121,6 +122,15 @@ def examine(home: Path) -> list[Finding]:
             return [*_file(connection, path), *_invariants(connection), *_surroundings(path)]
         except sqlite3.DatabaseError as error:
             return [Finding("readable", "broken", str(path), f"the database cannot be read: {error}")]
+
+
+def tool_servers(statuses: Iterable[ServerStatus]) -> list[Finding]:
+    """A notice for every MCP server that offers no tools now; the log is whole all the same."""
+    return [
+        Finding("tool_server", "notice", status.name, status.error or f"it is {status.state}")
+        for status in statuses
+        if status.state != "ready"
+    ]
 
 
 def _connect(path: Path) -> sqlite3.Connection:
