@@ -37,6 +37,9 @@ def main() -> int:
         except LookupError:
             print("the turn is over" if seen else "nothing runs in this session", file=sys.stderr)
             return 0 if seen else 1
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to flush to
+            return 0  # whoever read the output has had enough
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             print(f"[the line broke: {error}]", file=sys.stderr)
         time.sleep(0.5 * 2**failures)
