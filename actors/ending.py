@@ -1,16 +1,13 @@
-"""What a session makes of its turn's end: evidence for a dead one, the last frame, the news, a title."""
+"""What a session makes of its turn's end: evidence for a dead one, the last frame, the news."""
 
 import time
-import uuid
 
 from actors.claims import Claim
 from actors.messages import Notify, TurnFinished
 from timothy.errors import TurnAborted
-from timothy.eventlog.records import EndTurn, UpdateSession, Written
+from timothy.eventlog.records import EndTurn, Written
 from timothy.events import Meta, TurnStarted
 from timothy.turn import fold
-
-TITLE_LENGTH = 60
 
 
 def aborted(claim: Claim, cause: str | None) -> TurnFinished:
@@ -52,20 +49,3 @@ def news(order: EndTurn, title: str | None) -> Notify:
     payload = order.rows[-1].payload
     text = payload.get("message") or payload.get("text") or ""
     return Notify(order.outcome, order.session_id, order.turn_id, title, text[:300])
-
-
-def first_title(claim: Claim) -> UpdateSession | None:
-    """The order that names an untitled session by its message's first words; None when it has none."""
-    title = shorten(claim.send.text)
-    if not title:
-        return None
-    append_id, session_id = str(uuid.uuid4()), claim.send.order.session_id
-    return UpdateSession(append_id=append_id, session_id=session_id, title=title, only_untitled=True)
-
-
-def shorten(text: str) -> str:
-    """The first line of `text` in at most 60 characters, cut between words."""
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    if len(line) <= TITLE_LENGTH:
-        return line
-    return line[:TITLE_LENGTH].rsplit(" ", 1)[0].rstrip(" ,;:.") + " …"

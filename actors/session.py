@@ -35,8 +35,9 @@ from actors.messages import (
     Write,
     Wrote,
 )
+from actors.title import Naming
 from timothy.errors import ServerShutdown
-from timothy.eventlog.records import EndTurn, Refused, Written
+from timothy.eventlog.records import EndTurn, Refused
 from timothy.events import Status
 from timothy.turn.replay import Replay
 
@@ -54,6 +55,7 @@ class SessionParts:
     sessions: Target
     start_turn: Callable[[Claim], pykka.ActorRef[Any]]
     notify: Callable[[Notify, Replay], None]
+    naming: Naming
     accepting: Callable[[], bool]
     give_up: Callable[[str], None]
 
@@ -124,6 +126,7 @@ class SessionActor(BaseActor):
             self._take_claim(send)
 
     def _take_claim(self, send: Send) -> None:
+        self._parts.naming.cancel(self._session_id)
         replay = Replay(self._session_id, send.order.turn_id, send.order.started_at)
         self._parts.claims.take(self._session_id, Claim(send, replay, time.monotonic()))
         crash_point("after_claim")
@@ -213,7 +216,8 @@ class SessionActor(BaseActor):
         for waiting in claim.waiting_stops:
             deliver(waiting, TurnOver(order.turn_id, order.outcome))
         logger.info("%s ended: %s", _label(claim), order.code or order.outcome)
-        self._give_title(claim, verdict)
+        if verdict.title is None:
+            self._parts.naming.begin(claim)
         self._parts.notify(ending.news(order, verdict.title), claim.replay)
 
     def _evidence_refused(self, claim: Claim, order: EndTurn, verdict: Refused) -> None:
@@ -233,12 +237,6 @@ class SessionActor(BaseActor):
             for waiting in claim.waiting_stops:
                 deliver(waiting, NoTurn())
 
-    def _give_title(self, claim: Claim, verdict: Written) -> None:
-        """After-work, with the claim free: the first words of the first message name the session."""
-        order = ending.first_title(claim) if verdict.title is None else None
-        if order is not None:
-            self._write(Write(order))
-
     def _storage_retrying(self, news: StorageRetrying) -> None:
         claim = self._claim
         if claim is not None and claim.begun and claim.replay.turn_id == news.turn_id:
@@ -251,6 +249,7 @@ class SessionActor(BaseActor):
             deliver(message.answer_to, Busy(claim.replay.turn_id if claim else None))
             return
         exclusive[self._session_id] = message
+        self._parts.naming.cancel(self._session_id)
         deadline = time.monotonic() + 5
         self._write(Write(message.order, self._parts.sessions, "exclusive", deadline))
 

@@ -22,6 +22,7 @@ from actors.notify import Notifier
 from actors.persistence import Backlog, PersistenceActor
 from actors.session import SessionActor, SessionParts
 from actors.sessions import Rooms, Sessions
+from actors.title import Naming
 from actors.toolbox import Toolbox
 from actors.turn import TurnActor, TurnParts
 from actors.viewer import Viewers
@@ -93,6 +94,8 @@ class System:
         writes = (self._writer.commit, self._native, self.clock, self.backlog)
         self.persistence = Door("persistence", lambda door: PersistenceActor.start(door, *writes), _give_up)
         opened.callback(self.persistence.stop)
+        self._naming = Naming(self.config.titles, self.gateway, self.persistence)
+        opened.callback(self._naming.close)
         self._rooms = Rooms(self._start_session)
         opened.callback(self._rooms.close)
         self.sessions = Door("sessions", lambda door: Sessions.start(door, self._rooms), _give_up)
@@ -155,6 +158,7 @@ class System:
             self.sessions,
             self._start_turn,
             self._notify,
+            self._naming,
             lambda: self.accepting,
             _give_up,
         )

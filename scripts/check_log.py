@@ -207,16 +207,19 @@ def a_viewer_saw_the_end_that_the_log_tells(log: Log, told: Row) -> Iterator[str
 
 def the_ledger_matches_the_turns(log: Log, told: Row) -> Iterator[str]:
     last: dict[str, Row] = {}
+    answered = set()  # a completed turn may have one attempt more after its answer: for the title
     for attempt in log.attempts:
         turn = log.turns.get(attempt["turn_id"])
         if turn is None or turn["session_id"] != attempt["session_id"]:
             yield f"attempt {attempt['id']} belongs to turn {attempt['turn_id']}, which is not in its session"
         last[attempt["turn_id"]] = attempt
+        if attempt["status"] == "ok":
+            answered.add(attempt["turn_id"])
     made = {row["id"]: row["created_at"] for row in log.sessions}
     for turn_id, turn in log.turns.items():
         if turn["started_at"] < made.get(turn["session_id"], ""):
             continue  # copied with a branch: it ran elsewhere
-        if turn["outcome"] == "completed" and last.get(turn_id, {}).get("status") != "ok":
+        if turn["outcome"] == "completed" and turn_id not in answered:
             yield f"turn {turn_id} completed, its last attempt is {last.get(turn_id)}"
     for attempt in last.values():
         stopped = log.turns.get(attempt["turn_id"], {}).get("outcome") == "stopped"

@@ -13,6 +13,7 @@ import platformdirs
 from timothy.errors import ConfigError
 
 DriverName = Literal["openai", "anthropic", "ollama", "local", "scripted"]
+TitleMaker = Literal["first_words", "model"]
 LOCAL_DRIVERS = ("ollama", "local")
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 _MOST = {"heartbeat_s": 20, "checkpoint_s": 2}  # what clients and the log are promised
@@ -68,6 +69,16 @@ class Notifications(Section, frozen=True):
     webhook: str = ""
     ntfy: str = ""
     always: bool = False
+
+
+class Titles(Section, frozen=True):
+    """What names a session after its first answer: its message's first words, or a model.
+
+    `model` is an id of `/v1/models`, "" is the chain as it stands.
+    """
+
+    by: TitleMaker = "first_words"
+    model: str = ""
 
 
 class McpServer(Section, frozen=True):
@@ -136,6 +147,7 @@ class Config(Section, frozen=True):
     usage: UsageSettings = UsageSettings()
     tools: Tools = Tools()
     notify: Notifications = Notifications()
+    titles: Titles = Titles()
     providers: tuple[ProviderSettings, ...] = ()
     mcp: tuple[McpServer, ...] = ()
 
@@ -241,12 +253,15 @@ def _allowed(key: str) -> str:
         "usage": UsageSettings,
         "tools": Tools,
         "notify": Notifications,
+        "titles": Titles,
         "providers": ProviderSettings,
         "mcp": McpServer,
     }
     table = tables.get(re.split(r"[.\[]", key)[0], Config)
-    drivers = f"; driver is one of {', '.join(get_args(DriverName))}" if table is ProviderSettings else ""
-    return f"Allowed keys: {', '.join(table.__struct_fields__)}{drivers}"
+    choices = {ProviderSettings: ("driver", DriverName), Titles: ("by", TitleMaker)}
+    key, kinds = choices.get(table, ("", None))
+    choice = f"; {key} is one of {', '.join(get_args(kinds))}" if key else ""
+    return f"Allowed keys: {', '.join(table.__struct_fields__)}{choice}"
 
 
 def _check(config: Config, where: str, environment: Mapping[str, str]) -> None:

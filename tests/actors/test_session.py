@@ -5,7 +5,6 @@ import time
 import pytest
 
 from actors.claims import Claims
-from actors.ending import shorten
 from actors.messages import (
     Accepted,
     Adopt,
@@ -28,7 +27,10 @@ from actors.messages import (
     Wrote,
 )
 from actors.session import ADOPTIONS, SessionActor, SessionParts
-from tests.actors.play import Probe, eventually, kill
+from actors.title import Naming
+from tests.actors.play import PlayedGateway, Probe, eventually, kill
+from timothy.cancel import Cancel
+from timothy.config import Titles
 from timothy.eventlog.records import (
     BeginTurn,
     DeleteSession,
@@ -55,6 +57,7 @@ class Desk:
 
     def __init__(self):
         self.claims, self.writer, self.sessions = Claims(), Probe(), Probe()
+        self.naming = Naming(Titles(), PlayedGateway(), self.writer)
         self.turns, self.notified, self.accepting = [], [], True
         self.given_up = []
         self.start()
@@ -66,6 +69,7 @@ class Desk:
             self.sessions,
             self._start_turn,
             lambda news, replay: self.notified.append(news),
+            self.naming,
             lambda: self.accepting,
             self.given_up.append,
         )
@@ -243,6 +247,16 @@ def test_the_first_words_become_the_title_when_there_is_none(desk):
     desk.finished("u")
     desk.durable("u", title="T")
     assert len([order for order in desk.orders if isinstance(order, UpdateSession)]) == 1
+
+
+@pytest.mark.parametrize("order", ["send", "delete"])
+def test_a_title_in_the_making_yields_to_what_a_person_wants(desk, order):
+    making = desk.naming.running["s"] = Cancel()
+    if order == "send":
+        desk.send()
+    else:
+        desk.tell(Exclusive("s", DeleteSession(append_id="d", session_id="s"), Probe()))
+    assert making.cancelled and not desk.naming.running
 
 
 def test_the_end_is_told_to_whoever_wants_to_be_notified(desk):
@@ -467,20 +481,3 @@ def test_events_that_are_appended_by_status_keep_their_place(desk):
     desk.finished()
     desk.durable()
     assert [type(event) for event in claim.replay.events()] == [Status, Done, Meta]
-
-
-@pytest.mark.parametrize(
-    ("text", "title"),
-    [
-        ("Hello", "Hello"),
-        ("\n  \n  What time is it?\nNow?", "What time is it?"),
-        ("x" * 60, "x" * 60),
-        ("word " * 30, "word word word word word word word word word word word word …"),
-        ("one, " + "y" * 100, "one …"),
-        ("z" * 100, "z" * 60 + " …"),
-        ("", ""),
-    ],
-)
-def test_a_title_is_a_line_cut_between_words(text, title):
-    assert shorten(text) == title
-    assert len(shorten(text)) <= 62

@@ -70,6 +70,13 @@ def test_an_end_made_from_what_was_shown_records_nothing_twice(log):
     ]
 
 
+def test_what_a_title_cost_is_not_booked_in_a_deleted_session(log):
+    log.write(create(), begin(), end(), append(attempt=ATTEMPT))
+    log.write(DeleteSession(append_id=fresh(), session_id="s"))
+    assert log.try_to(append(attempt=ATTEMPT)) == Refused("not_found", "no session s")
+    assert log.count("attempts") == 0
+
+
 def test_a_whole_batch_is_one_commit(log):
     before = execute(log.reader, "PRAGMA data_version")
     log.write(create(), begin(), *(append(tool(f"c{number}")) for number in range(50)), end())

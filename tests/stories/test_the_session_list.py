@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tests.fakes.provider import Behaviour, FakeProvider
-from tests.stories.server import Server
+from tests.stories.conftest import TIMERS, Start, entry
+from tests.stories.server import Server, eventually
 
 
 @pytest.fixture
@@ -85,6 +86,23 @@ def test_the_first_words_name_an_unnamed_session(server: Server, provider: FakeP
     named = server.session("Kitchen")
     assert server.send(named, "How do I bake bread?").rest().meta["title"] == "Kitchen"
     assert server.read(named)["session"]["title"] == "Kitchen"
+
+
+def test_a_model_may_name_a_session_and_no_send_waits_for_it(servers: Start, provider: FakeProvider) -> None:
+    config = TIMERS + '[titles]\nby = "model"\nmodel = "namer"\n'
+    server = servers(config + entry(provider) + entry(provider, "namer"))
+    provider.behave("namer", Behaviour(text='"Rye bread"'), Behaviour(hold="headers"))
+    session = server.session()
+    assert server.send(session, "How do I bake bread?").rest().meta["title"] is None
+    eventually(lambda: server.read(session)["session"]["title"] == "Rye bread")
+    other = server.session()
+    server.send(other, "And cake?").rest()
+    provider.wait_request("namer", 2)
+    assert server.send(other, "With cherries?").rest().end == "done"
+    assert provider.wait_ended("namer", 2).ended == "client_closed"
+    assert server.read(other)["session"]["title"] == "And cake?"
+    rows = server.get("/v1/usage?group=provider")["rows"]
+    assert [(row["key"], row["attempts"]) for row in rows] == [("fake", 3), ("namer", 2)]
 
 
 def test_a_session_is_renamed_and_put_away(server: Server) -> None:

@@ -83,7 +83,9 @@ class TurnOrders:
         return Written(user_seq)
 
     def append(self, order: AppendRows) -> Verdict:
-        """What the turn leaves on its way."""
+        """What the turn leaves on its way; what a title cost is refused once the session is deleted."""
+        if order.attempt is not None and not self._rows.known(order.session_id):
+            return Refused("not_found", f"no session {order.session_id}")
         if order.piece is not None:
             piece = msgspec.structs.asdict(order.piece)
             _PIECE.run(self._rows.database, turn_id=order.turn_id, saved_at=stamp(), **piece)
