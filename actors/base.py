@@ -10,6 +10,10 @@ import pykka
 from pykka._actor import ActorInbox
 from pykka._envelope import Envelope
 
+from timothy.errors import StorageUnavailable
+
+PATIENCE_S = 30.0  # far more than any deadline that is given to the writer
+
 
 class Target(Protocol):
     """Anything that can be told something: an actor's ref, a door, a future's front."""
@@ -94,3 +98,16 @@ class Answer:
     def get(self, timeout: float | None = None) -> Any:
         """Wait for the answer. Raises pykka.Timeout after `timeout` seconds."""
         return self._future.get(timeout=timeout)
+
+    def verdict(self, patience_s: float = PATIENCE_S) -> Any:
+        """Wait for what the writer decides, which is its own to time.
+
+        Raises StorageUnavailable when it does not even decide: a disk that hangs inside a write, a defect.
+        """
+        try:
+            return self.get(patience_s)
+        except pykka.Timeout as error:
+            raise StorageUnavailable(
+                f"the log gave no answer for {patience_s:g} s; it is not known whether this was saved:"
+                " look before you send it again"
+            ) from error

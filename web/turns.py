@@ -137,7 +137,7 @@ def _begin(order: BeginTurn, text: str) -> Response:
     """Claim the session and wait for the writer's verdict; the 200 leaves when the turn is durable."""
     answer = Answer()
     system().sessions.tell(Send(order.session_id, order, text, time.monotonic() + BEGIN_S, answer))
-    news: Accepted | Busy | NotBegun = answer.get()
+    news: Accepted | Busy | NotBegun = answer.verdict()
     match news:
         case Accepted(replay=replay):
             return _started(order.session_id, replay.turn_id) or sse.follow(system(), replay, 0)

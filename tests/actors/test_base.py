@@ -8,6 +8,7 @@ from pykka._envelope import Envelope
 
 from actors.base import Answer, BaseActor, Inbox, deliver
 from tests.actors.play import Gone, Probe, eventually, kill
+from timothy.errors import StorageUnavailable
 
 
 class Recorder(BaseActor):
@@ -89,3 +90,11 @@ def test_no_message_falls_between_the_dead_and_its_heir():
         for first in (0, 1000, 2000):
             mine = [number for number in got if first <= number < first + 200]
             assert mine == sorted(mine)
+
+
+def test_a_writer_that_never_decides_keeps_nobody_waiting_for_ever():
+    answer = Answer()
+    with pytest.raises(StorageUnavailable, match=r"0\.01 s; it is not known whether this was saved"):
+        answer.verdict(0.01)
+    answer.tell("written")
+    assert answer.verdict() == "written"
