@@ -140,6 +140,18 @@ def test_an_older_file_keeps_the_order_of_its_sessions(path):
     connection.close()
 
 
+def test_an_older_file_gets_room_for_settings_and_loses_nothing(path):
+    migrate(path, MIGRATIONS[:2])
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("INSERT INTO sessions (id, created_at, updated_at, activity) VALUES ('s', '', '', 7)")
+    connection.execute(ROW, ("s", 1, "t", "user_message"))
+    assert migrate(path) == 2
+    assert connection.execute("SELECT id, activity FROM sessions").fetchall() == [("s", 7)]
+    assert rows(connection) == [(1, "user_message")]
+    assert connection.execute("SELECT * FROM settings").fetchall() == []
+    connection.close()
+
+
 def test_a_writer_is_durable_and_a_reader_cannot_write(path):
     migrate(path)
     writer, reader = open_database(path), open_database(path, read_only=True)

@@ -145,6 +145,16 @@ class Grants(peewee.Model):
         table_name = "grants"
 
 
+class Settings(peewee.Model):
+    """One value that a person set while the server ran."""
+
+    key = peewee.TextField(primary_key=True)
+    value = peewee.TextField()
+
+    class Meta:
+        table_name = "settings"
+
+
 _FIRST = f"""
 CREATE TABLE sessions (
     id TEXT PRIMARY KEY, title TEXT, archived INTEGER NOT NULL DEFAULT 0,
@@ -205,7 +215,9 @@ DROP INDEX sessions_by_activity;
 CREATE INDEX sessions_by_activity ON sessions (activity);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _ACTIVITY)
+_SETTINGS = "CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL)"
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _ACTIVITY, _SETTINGS)
 
 
 def open_database(path: Path, *, read_only: bool = False) -> peewee.SqliteDatabase:

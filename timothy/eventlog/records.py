@@ -110,6 +110,12 @@ class RevokeGrant(Order, frozen=True):
     grant_id: int
 
 
+class ChangeSettings(Order, frozen=True):
+    """Set each key to its value; one whose value is None is unset. `session_id` is not looked at."""
+
+    values: dict[str, str | None]
+
+
 class ImportSession(Order, frozen=True):
     """A session with these records, as another Timothy exported them."""
 
@@ -167,6 +173,7 @@ AnyOrder = (
     | UpdateSession
     | DeleteSession
     | RevokeGrant
+    | ChangeSettings
     | ImportSession
     | BeginTurn
     | AppendRows

@@ -1,6 +1,7 @@
 """The single writer: orders in, rows in one transaction, a verdict for each order out."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import peewee
@@ -10,6 +11,7 @@ from timothy.eventlog.records import (
     AnyOrder,
     AppendRows,
     BeginTurn,
+    ChangeSettings,
     CopySession,
     CreateSession,
     DeleteSession,
@@ -23,6 +25,7 @@ from timothy.eventlog.records import (
 )
 from timothy.eventlog.rows import Rows, execute
 from timothy.eventlog.session_orders import SessionOrders
+from timothy.eventlog.settings import change
 from timothy.eventlog.turn_orders import TurnOrders
 from timothy.moment import stamp
 
@@ -44,6 +47,7 @@ class Writer:
             UpdateSession: sessions.update,
             DeleteSession: sessions.delete,
             RevokeGrant: sessions.revoke,
+            ChangeSettings: partial(change, database),
             BeginTurn: turns.begin,
             AppendRows: turns.append,
             EndTurn: turns.end,
