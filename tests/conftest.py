@@ -40,11 +40,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if WORLD == "threads":
-        return
-    again = [item for item in items if not any(item.get_closest_marker(name) for name in MARKERS)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in again])
-    items[:] = again
+    part = os.environ.get("TIMOTHY_TESTS")  # scripts/test runs those of the page by themselves
+    wanted = [item for item in items if _runs(item, part)]
+    unwanted = set(items) - set(wanted)
+    if unwanted:
+        config.hook.pytest_deselected(items=[item for item in items if item in unwanted])
+        items[:] = wanted
+
+
+def _runs(item: pytest.Item, part: str | None) -> bool:
+    marks = {name for name in MARKERS if item.get_closest_marker(name)}
+    if WORLD == "gevent" and marks:
+        return False
+    return part is None or ("browser" in marks) == (part == "browser")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
