@@ -86,6 +86,10 @@ def test_a_named_file_must_be_there(tmp_path):
         (PROVIDER + "connect_timeout_s = nan", "connect_timeout_s", "above 0"),
         (PROVIDER + "max_tokens = 0", "max_tokens", "above 0"),
         (PROVIDER + "context_window = -4", "context_window", "above 0"),
+        (PROVIDER + "temperature = 2.5", "temperature", "0 to 2"),
+        (PROVIDER + "temperature = nan", "temperature", "0 to 2"),
+        ('[titles]\nby = "dice"', "titles.by", "by is one of first_words, model"),
+        ("[assistant]\ninstructions = 1", "assistant.instructions", "instructions"),
     ],
 )
 def test_a_bad_key_or_value_names_the_file_the_key_and_what_is_allowed(tmp_path, file, text, key, allowed):

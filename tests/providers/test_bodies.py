@@ -112,6 +112,16 @@ def test_ollama_has_all_of_a_conversation() -> None:
 
 
 @pytest.mark.parametrize("wire", ["openai", "anthropic", "ollama"])
+def test_a_temperature_is_sent_only_where_one_is_set(wire: str) -> None:
+    def given(sent: Any) -> Any:
+        return sent.get("options", {}) if wire == "ollama" else sent
+
+    checked = body if wire == "ollama" else accept
+    assert given(checked(wire, CONVERSATION, temperature=0.0))["temperature"] == 0.0
+    assert "temperature" not in given(body(wire, CONVERSATION))
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic", "ollama"])
 def test_a_model_without_eyes_gets_a_note_instead_of_an_image(wire: str) -> None:
     sent = json.dumps(body(wire, CONVERSATION, vision=False))
     assert NO_IMAGE in sent and PIXEL.data not in sent

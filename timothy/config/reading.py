@@ -12,6 +12,7 @@ import platformdirs
 
 from timothy.config.checks import check
 from timothy.config.tables import (
+    Assistant,
     Config,
     DriverName,
     McpServer,
@@ -119,6 +120,7 @@ def _allowed(key: str) -> str:
         "turn": Turn,
         "stream": Stream,
         "server": Server,
+        "assistant": Assistant,
         "usage": UsageSettings,
         "tools": Tools,
         "notify": Notifications,

@@ -39,6 +39,12 @@ class Server(Section, frozen=True):
     hosts: tuple[str, ...] = ()
 
 
+class Assistant(Section, frozen=True):
+    """`instructions`: what every model is told before a conversation."""
+
+    instructions: str = ""
+
+
 class UsageSettings(Section, frozen=True):
     """`currency` names what all prices are in."""
 
@@ -104,6 +110,7 @@ class ProviderSettings(Section, frozen=True):
     price_out: float | None = None
     price_cached: float | None = None
     max_tokens: int | None = None
+    temperature: float | None = None
     context_window: int | None = None
     tools: bool = True
     vision: bool = False
@@ -138,6 +145,7 @@ class Config(Section, frozen=True):
     turn: Turn = Turn()
     stream: Stream = Stream()
     server: Server = Server()
+    assistant: Assistant = Assistant()
     usage: UsageSettings = UsageSettings()
     tools: Tools = Tools()
     notify: Notifications = Notifications()

@@ -22,7 +22,8 @@ SYSTEM = "You are a helpful assistant."
 WINDOW = 4096
 MAX_TOKENS = 1024
 # Told of its progress, a reader that left is noticed while the prompt is still being read.
-EXTRA = {"temperature": 0, "return_progress": True}
+EXTRA = {"return_progress": True}
+TEMPERATURE = 0.0
 LOOK_S = 0.02
 # A broken connection mostly is a death that is about to be noticed: the next attempt shall find it so.
 BROKEN = ("stream_cut", "provider_unreachable")
@@ -118,6 +119,7 @@ class Driver:
             self._settings,
             base_url=endpoint.base_url,
             model=self._settings.model or "local",
+            temperature=TEMPERATURE if self._settings.temperature is None else self._settings.temperature,
             max_tokens=min(self._settings.max_tokens or MAX_TOKENS, self._window),
             tools=endpoint.tools,
         )

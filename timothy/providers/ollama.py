@@ -103,9 +103,14 @@ class Driver(HttpDriver):
             "messages": _messages(request, prepared(request, self.settings)),
             "stream": True,
         }
-        options = {"num_predict": self.settings.max_tokens, "num_ctx": self.settings.context_window}
-        if any(options.values()):
-            body["options"] = {name: value for name, value in options.items() if value}
+        options = {
+            "num_predict": self.settings.max_tokens,
+            "num_ctx": self.settings.context_window,
+            "temperature": self.settings.temperature,
+        }
+        given = {name: value for name, value in options.items() if value is not None}
+        if given:
+            body["options"] = given
         if request.tools and self.settings.tools:
             body["tools"] = [function(spec) for spec in request.tools]
         return body

@@ -182,6 +182,8 @@ class Driver(HttpDriver):
             body["max_completion_tokens" if MAX_TOKENS in lacking else "max_tokens"] = (
                 self.settings.max_tokens
             )
+        if self.settings.temperature is not None:
+            body["temperature"] = self.settings.temperature
         if request.tools and self.settings.tools:
             body["tools"] = [function(spec) for spec in request.tools]
         return body
