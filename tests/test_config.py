@@ -88,6 +88,7 @@ def test_a_named_file_must_be_there(tmp_path):
         (PROVIDER + "context_window = -4", "context_window", "above 0"),
         (PROVIDER + "temperature = 2.5", "temperature", "0 to 2"),
         (PROVIDER + "temperature = nan", "temperature", "0 to 2"),
+        (PROVIDER.replace("openai", "anthropic") + "temperature = 1", "temperature", "take the key out"),
         ('[titles]\nby = "dice"', "titles.by", "by is one of first_words, model"),
         ("[assistant]\ninstructions = 1", "assistant.instructions", "instructions"),
     ],

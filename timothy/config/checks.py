@@ -71,6 +71,8 @@ def _check_provider(entry: ProviderSettings, where: str, names: list[str]) -> No
         value = getattr(entry, field)
         if value is not None and not 0 < value < 1e9:
             raise ConfigError(f"{key}.{field}: {value:g} is out of range; allowed: above 0")
+    if entry.temperature is not None and entry.driver == "anthropic":
+        raise ConfigError(f"{key}.temperature: Anthropic's Messages have none; take the key out")
     if entry.temperature is not None and not 0 <= entry.temperature <= 2:
         raise ConfigError(f"{key}.temperature: {entry.temperature:g} is out of range; allowed: 0 to 2")
     for field in ("price_in", "price_out", "price_cached"):

@@ -155,8 +155,6 @@ class Driver(HttpDriver):
             "messages": _messages(prepared(request, self.settings), continues=request.continues),
             "stream": True,
         }
-        if self.settings.temperature is not None:
-            body["temperature"] = self.settings.temperature
         if request.system.strip():
             body["system"] = request.system
         if request.tools and self.settings.tools:
