@@ -232,11 +232,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """A turn ended (`event` is its outcome) or waits for a person (`waiting`); `text` says it in words."""
+    """A turn ended (`event` is its outcome) or waits for a person (`waiting`); `text` says it in words.
+
+    A `test` is about no turn.
+    """
 
     event: str
-    session_id: str
-    turn_id: str
+    session_id: str | None
+    turn_id: str | None
     title: str | None
     text: str
 

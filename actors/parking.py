@@ -47,7 +47,7 @@ class Parking:
         if replay.state == "running":
             replay.state = "waiting"
         text = f"{request.tool}: {request.rationale}"
-        self._notify(Notify("waiting", replay.session_id, replay.turn_id, None, text), replay)
+        self._notify(Notify("waiting", replay.session_id, replay.turn_id, None, text[:300]), replay)
         crash_point("permission_parked")
 
     def unpark(self, permission_id: str) -> None:

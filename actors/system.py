@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import pykka
 
+from actors.addresses import Addresses
 from actors.base import Answer, deliver
 from actors.claims import Claim, Claims, Pending
 from actors.clock import ClockActor, Deadlines
@@ -29,9 +30,10 @@ from actors.viewer import Viewers
 from timothy import home as homes
 from timothy.config import Config
 from timothy.database import FILE_NAME, migrate, open_database
-from timothy.errors import StartError, StorageUnavailable
+from timothy.errors import Interrupted, StartError, StorageUnavailable
+from timothy.eventlog import queries, settings
 from timothy.eventlog.records import AnyOrder, Refused, Verdict
-from timothy.eventlog.recovery import Recovered, recover
+from timothy.eventlog.recovery import MESSAGE, Recovered, recover
 from timothy.eventlog.store import STORAGE_FAULTS, Writer
 from timothy.gateway.base import Gateway
 from timothy.gateway.open import open_gateway
@@ -85,6 +87,7 @@ class System:
         readers = [open_database(file, read_only=True) for _ in range(READERS)]
         self._reads = opened.enter_context(closing(Pool(readers)))
         self._context = ContextReader(self.read, self.gateway, self.home)
+        self.addresses = Addresses(self.config.notify, self.read(settings.stored))
 
     def _start_actors(self, opened: ExitStack) -> None:
         """Each is stopped before those that it tells."""
@@ -100,10 +103,9 @@ class System:
         opened.callback(self._rooms.close)
         self.sessions = Door("sessions", lambda door: Sessions.start(door, self._rooms), _give_up)
         opened.callback(self.sessions.stop)
-        wanted = self.config.notify.webhook or self.config.notify.ntfy
-        self._notifier = Notifier.start(self.config.notify) if wanted else None
-        if self._notifier is not None:
-            opened.callback(self._notifier.stop, block=False)
+        self._notifier = Notifier.start(self.addresses)
+        opened.callback(self._notifier.stop, block=False)
+        self._tell_of_recovered()
         self.viewers.start(self.clock)
 
     def end_turns(self) -> None:
@@ -133,7 +135,7 @@ class System:
         """The order, durable or refused. Raises StorageUnavailable when it cannot be saved within 5 s."""
         answer = Answer()
         self.persistence.tell(Write(order, answer, "web", time.monotonic() + WRITE_S))
-        news: Wrote = answer.get()  # the writer decides when it is too late
+        news: Wrote = answer.verdict()
         if isinstance(news.verdict, Refused) and news.verdict.code == StorageUnavailable.code:
             raise StorageUnavailable(news.verdict.message)
         return news.verdict
@@ -151,6 +153,13 @@ class System:
             )
         return recovered
 
+    def _tell_of_recovered(self) -> None:
+        """Nobody watches a turn that a crash ended."""
+        for turn in self.recovered if self.addresses.all() else ():
+            session = self.read(queries.session, turn.session_id)
+            title = session["title"] if session else None
+            self._notifier.tell(Notify(Interrupted.code, turn.session_id, turn.turn_id, title, MESSAGE))
+
     def _start_session(self, session_id: str) -> pykka.ActorRef[Any]:
         parts = SessionParts(
             self.claims,
@@ -165,7 +174,7 @@ class System:
         return SessionActor.start(session_id, parts)
 
     def _notify(self, news: Notify, replay: Replay) -> None:
-        """Tell the person elsewhere, if that is configured and nobody watches the turn."""
+        """Tell the person elsewhere, if nobody watches the turn or that does not matter."""
         if self.config.notify.always or not replay.watched:
             deliver(self._notifier, news)
 

@@ -11,6 +11,7 @@ from web.chain import chain
 from web.health import health
 from web.here import EXTENSION
 from web.memory import memory
+from web.notifications import notifications
 from web.page import page
 from web.permissions import permissions
 from web.render import render
@@ -30,7 +31,7 @@ def create_app(system: System, token: str) -> Flask:
     app.after_request(_label_response)
     problems.register(app)
     auth.protect(app, auth.Guard(token, system.config.server))
-    for blueprint in (page, health, sessions, turns, permissions, chain, memory, render):
+    for blueprint in (page, health, sessions, turns, permissions, chain, memory, notifications, render):
         app.register_blueprint(blueprint)
     return app
 
