@@ -6,7 +6,15 @@ import peewee
 import pytest
 
 from timothy import database
-from timothy.database import EVIDENCE_KINDS, FILE_NAME, MIGRATIONS, migrate, open_database
+from timothy.database import (
+    EVIDENCE_KINDS,
+    FILE_NAME,
+    MIGRATIONS,
+    OF_PERMISSIONS,
+    PERMISSION_ID,
+    migrate,
+    open_database,
+)
 from timothy.errors import DatabaseTooNew
 
 COLUMNS = "session_id, seq, turn_id, kind, payload, created_at"
@@ -149,6 +157,18 @@ def test_an_older_file_gets_room_for_settings_and_loses_nothing(path):
     assert connection.execute("SELECT id, activity FROM sessions").fetchall() == [("s", 7)]
     assert rows(connection) == [(1, "user_message")]
     assert connection.execute("SELECT * FROM settings").fetchall() == []
+    connection.close()
+
+
+def test_an_older_file_is_brought_up_with_a_permission_whose_row_is_damaged(path):
+    migrate(path, MIGRATIONS[:3])
+    connection = sqlite3.connect(path, isolation_level=None)
+    for seq, payload in ((1, '{"id": "p"'), (2, '{"id": "q"}')):
+        row = ("s", seq, None, "permission_request", payload, "")
+        connection.execute(f"INSERT INTO session_events ({COLUMNS}) VALUES (?,?,?,?,?,?)", row)
+    assert migrate(path) == 3
+    found = f"SELECT seq FROM session_events WHERE {OF_PERMISSIONS} AND {PERMISSION_ID} = 'q'"
+    assert connection.execute(found).fetchall() == [(2,)]
     connection.close()
 
 

@@ -217,7 +217,16 @@ CREATE INDEX sessions_by_activity ON sessions (activity);
 
 _SETTINGS = "CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL)"
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _ACTIVITY, _SETTINGS)
+# Rows that are rare and looked up among all sessions. Their queries must say this in the same words.
+PERMISSION_ID = "CASE WHEN json_valid(payload) THEN json_extract(payload, '$.id') END"
+OF_PERMISSIONS = "kind IN ('permission_request', 'permission_resolved')"
+WITH_FILES = "kind = 'user_message' AND instr(payload, '\"attachments\"') > 0"
+_LOOKUPS = f"""
+CREATE INDEX session_events_by_permission ON session_events ({PERMISSION_ID}) WHERE {OF_PERMISSIONS};
+CREATE INDEX session_events_with_files ON session_events (session_id) WHERE {WITH_FILES};
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _ACTIVITY, _SETTINGS, _LOOKUPS)
 
 
 def open_database(path: Path, *, read_only: bool = False) -> peewee.SqliteDatabase:

@@ -57,6 +57,16 @@ def test_the_newest_activity_comes_first_whatever_the_clock_says(log):
         ("_", {"underscore"}),
         ("back\\slash", {"backslash"}),
         ("it's", {"quote"}),
+        ('say "yes"', {"quoted"}),
+        ('SAY "', {"quoted"}),
+        ("two\nlines", {"lines"}),
+        ("tab\there", {"lines"}),
+        ("\\n", set()),
+        ("stra\u00dfe f\u00fcr", {"umlaut"}),
+        ("\u00c4pfel", {"umlaut"}),
+        ("\u5929\u6c17", {"cjk"}),
+        ("a/b", {"slash"}),
+        ("finish_reason", set()),
         ("half an ans", {"partial"}),
         ("too busy", {"failed"}),
         ("A title", {"titled"}),
@@ -71,6 +81,11 @@ def test_search_finds_titles_messages_answers_partials_and_failures(log, words, 
         "other": "axb 1000 sure",
         "backslash": "back\\slash",
         "quote": "it's",
+        "quoted": 'say "yes" now',
+        "lines": "two\nlines, a tab\there",
+        "umlaut": "Stra\u00dfe f\u00fcr \u00c4pfel",
+        "cjk": "\u6771\u4eac\u306e\u5929\u6c17",
+        "slash": "a/b",
         "partial": "x",
         "failed": "x",
     }
@@ -80,6 +95,17 @@ def test_search_finds_titles_messages_answers_partials_and_failures(log, words, 
     log.write(end("t-failed", "failed", evidence=Row("turn_failed", {"code": "c", "message": "too busy"})))
     log.write(create("titled", title="A title"))
     assert {row["id"] for row in queries.sessions(log.reader, limit=50, search=words)} == found
+
+
+def test_a_page_of_what_was_found_follows_the_other_without_gap_or_repeat(log):
+    names = [f"s{number:02}" for number in range(9)]
+    for number, name in enumerate(names):
+        log.write(create(name), begin(f"t-{name}", name, text="plum" if number % 2 else "pear"))
+    seen, after = [], None
+    while page := queries.sessions(log.reader, limit=2, search="plum", after=after):
+        seen += [row["id"] for row in page]
+        after = page[-1]["activity"]
+    assert seen == ["s07", "s05", "s03", "s01"]
 
 
 def test_archived_sessions_can_be_left_out_or_asked_for(log):
@@ -122,6 +148,27 @@ def test_a_permissions_decision_is_the_first_one(log):
     assert queries.permission(log.reader, "p") == {"session_id": "s", "decision": "deny"}
 
 
+def test_what_is_looked_up_among_all_sessions_is_not_searched_for_row_by_row(log, monkeypatch):
+    statements = []
+    monkeypatch.setattr(log.reader, "execute_sql", _noting(log.reader.execute_sql, statements))
+    queries.permission(log.reader, "p")
+    queries.attached(log.reader)
+    plans = [" ".join(str(step) for step in _plan(log.reader, *statement)) for statement in statements]
+    assert "session_events_by_permission" in plans[0] and "session_events_with_files" in plans[1]
+
+
+def _noting(execute_sql, statements):
+    def noting(sql, parameters=()):
+        statements.append((sql, parameters))
+        return execute_sql(sql, parameters)
+
+    return noting
+
+
+def _plan(database, sql, parameters):
+    return database.connection().execute(f"EXPLAIN QUERY PLAN {sql}", parameters or ()).fetchall()
+
+
 def test_a_turn_is_shown_with_its_attempts_in_order(log):
     log.write(create(), begin(), append(attempt=ATTEMPT), append(attempt=ATTEMPT))
     turn = queries.turn(log.reader, "s", "t")
@@ -160,6 +207,14 @@ def test_the_context_begins_where_the_newest_compaction_ends(log):
         "user_message",
         "compaction_applied",
     ]
+
+
+def test_the_files_that_messages_name_are_known_by_their_hash(log):
+    files = [{"name": name, "media_type": "text/plain", "bytes": 1, "sha256": name * 64} for name in "ab"]
+    log.write(create(), begin("t", payload={"text": "look", "attachments": files}), end())
+    log.write(begin("u", text='"attachments" is only a word here'), end("u"), create("v"))
+    log.write(begin("v", "v", payload={"text": "", "attachments": files[1:]}))
+    assert queries.attached(log.reader) == {"a" * 64, "b" * 64}
 
 
 def test_outcomes_are_counted(log):

@@ -5,12 +5,23 @@ from typing import Any
 import msgspec
 import peewee
 
-from timothy.database import Attempts, Grants, SessionEvents, Sessions, Turns
+from timothy.database import (
+    OF_PERMISSIONS,
+    PERMISSION_ID,
+    WITH_FILES,
+    Attempts,
+    Grants,
+    SessionEvents,
+    Sessions,
+    Turns,
+)
 from timothy.eventlog.context import CONTEXT_KINDS
 from timothy.eventlog.records import Record
+from timothy.eventlog.rows import execute
 from timothy.eventlog.statements import Statement, slot
 from timothy.eventlog.transcript import ITEM_KINDS, Item, transcript
 from timothy.moment import stamp
+from timothy.text import to_json
 
 Row = dict[str, Any]
 
@@ -75,7 +86,7 @@ def sessions(
     if archived is not None:
         query = query.where(Sessions.archived == archived)
     if search:
-        query = query.where(_contains(Sessions.title, search) | Sessions.id.in_(_sessions_with_text(search)))
+        query = query.where(_contains(Sessions.title, search) | peewee.fn.EXISTS(_rows_with_text(search)))
     query = query.order_by(Sessions.activity.desc()).limit(limit)
     return [_session(row) for row in query.dicts().execute(database)]
 
@@ -87,15 +98,23 @@ def _contains(field: Any, words: str) -> Any:
     )
 
 
-def _sessions_with_text(words: str) -> Any:
-    """Ids of sessions whose messages, answers, partials or failures hold the words."""
+def _rows_with_text(words: str) -> Any:
+    """A session's messages, answers, partials or failures that hold the words.
+
+    The session is the outer query's: the newest ones are looked through first, and no more of them than
+    fill the page. Only a payload that holds the words as JSON writes them is taken apart.
+    """
     texts = ("user_message", "assistant_turn", "pending_state", "turn_failed")
     text = peewee.fn.COALESCE(
         peewee.fn.json_extract(SessionEvents.payload, "$.text"),
         peewee.fn.json_extract(SessionEvents.payload, "$.message"),
     )
-    return SessionEvents.select(SessionEvents.session_id).where(
-        SessionEvents.kind.in_(texts) & _contains(text, words)
+    written = to_json(words).decode()[1:-1]
+    return SessionEvents.select(peewee.SQL("1")).where(
+        (SessionEvents.session_id == Sessions.id)
+        & SessionEvents.kind.in_(texts)
+        & _contains(SessionEvents.payload, written)
+        & _contains(text, words)
     )
 
 
@@ -238,15 +257,19 @@ def grants(database: peewee.SqliteDatabase, session_id: str | None = None) -> li
 
 def permission(database: peewee.SqliteDatabase, permission_id: str) -> Row | None:
     """The request's {"session_id", "decision"}, decision None while it has none; None if unknown."""
-    kinds = ("permission_request", "permission_resolved")
-    same = SessionEvents.kind.in_(kinds) & (
-        peewee.fn.json_extract(SessionEvents.payload, "$.id") == permission_id
-    )
+    same = peewee.SQL(OF_PERMISSIONS) & (peewee.SQL(PERMISSION_ID) == permission_id)
     rows = [record(row) for row in SessionEvents.select().where(same).dicts().execute(database)]
     if not rows:
         return None
     decision = next((row.payload["decision"] for row in rows if row.kind == "permission_resolved"), None)
     return {"session_id": rows[0].session_id, "decision": decision}
+
+
+def attached(database: peewee.SqliteDatabase) -> set[str]:
+    """The hashes of all files that a message of any session names."""
+    names = "SELECT json_extract(json_each.value, '$.sha256') FROM session_events"
+    query = f"{names}, json_each(payload, '$.attachments') WHERE {WITH_FILES}"
+    return {name for (name,) in execute(database, query)}
 
 
 def outcomes(database: peewee.SqliteDatabase) -> list[tuple[str, int]]:
