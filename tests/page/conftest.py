@@ -80,9 +80,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     running.terminate()
 
 
-def play(home: Path) -> Server:
-    """A server, not started yet, whose provider plays the script."""
-    server = Server("gevent", home, CONFIG)
+def play(home: Path, more: str = "") -> Server:
+    """A server, not started yet, whose provider plays the script; `more` is configured besides."""
+    server = Server("gevent", home, CONFIG + more)
     (home / "script.json").write_text(json.dumps(script(home)))
     return server
 

@@ -80,18 +80,18 @@ STATES = ("markdown", "think first", "calculate it", "half an answer")
 def test_axe_finds_nothing_serious(visit: Open) -> None:
     """In the empty page, in one conversation that comes from state to state, and in the windows over it."""
     visitor = visit()
-    assert _serious_in_any_colours(visitor) == []
+    assert serious_in_any_colours(visitor) == []
     for message in STATES:
         visitor.send(message)
         visitor.ended()
     visitor.send("write a file")
     expect(visitor.page.locator(".permission.is-open")).to_be_visible()
-    assert _serious_in_any_colours(visitor) == []
+    assert serious_in_any_colours(visitor) == []
     visitor.page.click("[data-decision=deny]")
     visitor.ended()
 
 
-def _serious_in_any_colours(visitor: Visitor) -> list[dict[str, Any]]:
+def serious_in_any_colours(visitor: Visitor) -> list[dict[str, Any]]:
     found = []
     for scheme in SCHEMES:
         visitor.page.emulate_media(color_scheme=scheme)

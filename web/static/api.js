@@ -73,6 +73,7 @@ export const decide = (permissionId, decision) =>
   call("POST", `/v1/permissions/${encodeURIComponent(permissionId)}`, { decision });
 export const get = (path) => call("GET", path);
 export const post = (path, body) => call("POST", path, body);
+export const put = (path, body) => call("PUT", path, body);
 export const patch = (path, body) => call("PATCH", path, body);
 export const remove = (path) => call("DELETE", path);
 export const renderBlocks = (blocks) => call("POST", "/v1/render", { blocks });

@@ -6,13 +6,27 @@ export function openDialog(title, ...content) {
   const close = button("close", () => dialog.close(), { class: "quiet" });
   const dialog = h(
     "dialog",
-    { "aria-label": title },
-    h("div", { class: "dialog-head" }, h("h2", { text: title }), close),
-    h("div", { class: "dialog-body" }, ...content),
+    {
+      "aria-label": title,
+      onclick: (event) => event.target === dialog && dialog.close(),
+      onclose: () => dialog.remove(),
+    },
+    h("div.dialog-head", h("h2", title), close),
+    h("div.dialog-body", ...content),
   );
-  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-  dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
   return dialog;
+}
+
+export const trouble = (error) => h("p.danger", { role: "alert", text: error.message });
+
+// Lets `element` say what came of the act, and something meanwhile.
+export async function saying(element, act, meanwhile = "") {
+  element.textContent = meanwhile;
+  try {
+    element.textContent = (await act()) ?? "";
+  } catch (error) {
+    element.replaceChildren(trouble(error));
+  }
 }

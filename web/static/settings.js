@@ -1,13 +1,19 @@
 // The settings: one window, one section per subject.
 
 import * as api from "./api.js";
-import { openDialog } from "./dialog.js";
+import { openDialog, saying, trouble } from "./dialog.js";
 import { button, h } from "./dom.js";
 import { look, setLook } from "./look.js";
+import { notifications } from "./notifications.js";
 import { beep } from "./notify.js";
 import { count, duration, money } from "./words.js";
 
-const SECTIONS = { Models: providers, Usage: usage, Tools: tools, Memory: memory, Look: looks, About: about };
+const p = (text, kind) => h("p", { class: kind, text });
+const line = (...parts) => h("div", { class: "row" }, ...parts);
+const check = (checked, text, onchange, more = { type: "checkbox" }) =>
+  h("label", { class: "check" }, h("input", { checked, onchange, ...more }), ` ${text}`);
+const head = (name, more) => line(h("strong", { text: name }), h("span", { class: "muted", text: more }));
+const SECTIONS = { Models: providers, Usage: usage, Tools: tools, Memory: memory, Notify: notifications, Look: looks, About: about };
 
 // `session`: the open conversation's, for what can be set in it, or null.
 export function showSettings(session, first = "Models") {
@@ -20,7 +26,7 @@ export function showSettings(session, first = "Models") {
       tab.tabIndex = chosen ? 0 : -1;
     }
     body.setAttribute("aria-label", name);
-    body.replaceChildren(h("p", { class: "muted", text: "asking the server" }));
+    body.replaceChildren(p("asking the server", "muted"));
     const content = await Promise.resolve(SECTIONS[name](session)).catch((error) => [trouble(error)]);
     if (body.getAttribute("aria-label") === name) body.replaceChildren(...content);
   };
@@ -31,8 +37,6 @@ export function showSettings(session, first = "Models") {
   openDialog("Settings", h("div", { class: "settings" }, tabs, body));
   show(first);
 }
-
-const trouble = (error) => h("p", { class: "danger", role: "alert", text: error.message });
 
 function walk(tabs, event) {
   const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
@@ -57,13 +61,13 @@ async function providers() {
     h(
       "li",
       {},
-      h("div", { class: "row" }, h("strong", { text: entry.name }), h("span", { class: "muted", text: `${entry.driver} · ${entry.model}` })),
-      h("p", { class: entry.healthy ? "" : "warning", text: (entry.healthy && entry.state) || health(entry) }),
+      head(entry.name, `${entry.driver} · ${entry.model}`),
+      p((entry.healthy && entry.state) || health(entry), entry.healthy ? null : "warning"),
       testButton(entry),
     ),
   );
   return [
-    h("p", { text: "Asked from the first to the last: the next one takes over when one fails." }),
+    p("Asked from the first to the last: the next one takes over when one fails."),
     h("ol", { class: "cards" }, ...rows),
     h("h3", { text: "To add a better model" }),
     h("p", {}, "Write an entry into ", h("code", { text: "timothy.toml" }), " in the home folder, above the others, and restart the server:"),
@@ -71,35 +75,29 @@ async function providers() {
   ];
 }
 
-function health(entry) {
-  if (entry.cooling_until) {
-    const until = new Date(entry.cooling_until).toLocaleTimeString();
-    return `resting until ${until}${entry.last_error ? `: ${entry.last_error}` : ""}`;
-  }
-  if (!entry.healthy) return `in trouble${entry.last_error ? `: ${entry.last_error}` : ""}`;
-  return entry.last_error ? `ready; its last trouble was: ${entry.last_error}` : "ready";
+function health({ healthy, cooling_until: until, last_error: error }) {
+  if (healthy && !until) return error ? `ready; its last trouble was: ${error}` : "ready";
+  const state = until ? `resting until ${new Date(until).toLocaleTimeString()}` : "in trouble";
+  return error ? `${state}: ${error}` : state;
 }
 
 function testButton(entry) {
   const said = h("span", { role: "status" });
   const test = async () => {
-    said.textContent = "asking it for a word";
-    await saying(said, async () => {
-      const result = await api.post("/v1/providers/test", { name: entry.name });
-      if (!result.ok) return `${result.code}: ${result.message}. ${result.advice ?? ""}`;
-      return `it answered in ${duration(result.duration_ms)}: ${result.text}`;
-    });
+    const result = await api.post("/v1/providers/test", { name: entry.name });
+    if (!result.ok) return `${result.code}: ${result.message}. ${result.advice ?? ""}`;
+    return `it answered in ${duration(result.duration_ms)}: ${result.text}`;
   };
-  return h("div", { class: "row" }, button("Test", test), said);
+  return line(button("Test", () => saying(said, test, "asking it for a word")), said);
 }
 
 async function usage() {
   const [days, models] = await Promise.all([api.get("/v1/usage?group=day"), api.get("/v1/usage?group=model")]);
   const total = days.total;
   return [
-    h("p", {
-      text: `${count(total.attempts)} requests to models, ${count(total.input_tokens)} tokens in, ${count(total.output_tokens)} out, cost ${cost(total)}.`,
-    }),
+    p(
+      `${count(total.attempts)} requests to models, ${count(total.input_tokens)} tokens in, ${count(total.output_tokens)} out, cost ${cost(total)}.`,
+    ),
     chart(days.rows.slice(-30)),
     table("By model", models.rows),
     table("By day", days.rows.slice(-30).reverse()),
@@ -110,7 +108,7 @@ const cost = (row) =>
   money(row.cost) + (row.cost !== null && row.unpriced_attempts ? ` and ${row.unpriced_attempts} without a known price` : "");
 
 function table(caption, rows) {
-  const head = ["", "requests", "failed", "tokens in", "tokens out", "cost"].map((text) => h("th", { scope: "col", text }));
+  const titles = ["", "requests", "failed", "tokens in", "tokens out", "cost"].map((text) => h("th", { scope: "col", text }));
   const body = rows.map((row) =>
     h(
       "tr",
@@ -123,7 +121,7 @@ function table(caption, rows) {
   return h(
     "div",
     { class: "table", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", {}, h("caption", { text: caption }), h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...body)),
+    h("table", {}, h("caption", { text: caption }), h("thead", {}, h("tr", {}, ...titles)), h("tbody", {}, ...body)),
   );
 }
 
@@ -150,8 +148,8 @@ async function tools(session) {
     h(
       "li",
       {},
-      h("div", { class: "row" }, h("strong", { text: tool.name }), h("span", { class: "muted", text: `${tool.danger} · ${POLICIES[tool.policy]}` })),
-      h("p", { text: tool.description.split(". ")[0].replace(/\.?$/, ".") }),
+      head(tool.name, `${tool.danger} · ${POLICIES[tool.policy]}`),
+      p(tool.description.split(". ")[0].replace(/\.?$/, ".")),
       session && toolSwitch(session, tool.name, off),
     ),
   );
@@ -164,55 +162,45 @@ async function tools(session) {
   return [
     cards(rows),
     h("h3", { text: "Allowed for a conversation" }),
-    allowed.length ? cards(allowed) : h("p", { class: "muted", text: "nothing at the moment" }),
+    allowed.length ? cards(allowed) : p("nothing at the moment", "muted"),
     ...(more.length ? [h("h3", { text: "MCP servers" }), cards(more)] : []),
   ];
 }
 
 function toolSwitch(session, name, off) {
-  const box = h("input", { type: "checkbox", checked: !off.has(name) });
-  box.addEventListener("change", async () => {
-    if (box.checked) off.delete(name);
+  const change = async ({ target }) => {
+    if (target.checked) off.delete(name);
     else off.add(name);
     Object.assign(session, await api.changeSession(session.id, { tools_off: [...off] }));
-  });
-  return h("label", { class: "check" }, box, " offered in this conversation");
+  };
+  return check(!off.has(name), "offered in this conversation", change);
 }
 
 async function memory() {
   const { notes } = await api.get("/v1/memory");
   const list = cards(notes.map(note));
-  const field = h("textarea", { rows: "2", "aria-label": "a new note", dir: "auto" });
+  const field = noteField("a new note");
   const said = h("div", { role: "status" });
   const add = () =>
     saying(said, async () => {
       list.append(note(await api.post("/v1/memory", { text: field.value })));
       field.value = "";
     });
-  return [h("p", { text: "Small notes that the assistant keeps about you, in every conversation." }), list, field, h("div", { class: "row" }, button("Add a note", add)), said];
+  return [p("Small notes that the assistant keeps about you, in every conversation."), list, field, line(button("Add a note", add)), said];
 }
+
+const noteField = (label, more) => h("textarea", { rows: "2", "aria-label": label, dir: "auto", ...more });
 
 function note({ id, text }) {
-  const field = h("textarea", { rows: "2", "aria-label": "a note", dir: "auto" });
-  field.value = text;
   const said = h("span", { role: "status", class: "muted" });
-  field.addEventListener("change", () =>
+  const change = ({ target }) =>
     saying(said, async () => {
-      await api.patch(`/v1/memory/${id}`, { text: field.value });
+      await api.patch(`/v1/memory/${id}`, { text: target.value });
       return "saved";
-    }),
-  );
-  const item = h("li", {}, field);
+    });
+  const item = h("li", {}, noteField("a note", { text, onchange: change }));
   item.append(removal("forget", `/v1/memory/${id}`, item), said);
   return item;
-}
-
-async function saying(element, act) {
-  try {
-    element.textContent = (await act()) ?? "";
-  } catch (error) {
-    element.replaceChildren(trouble(error));
-  }
 }
 
 function removal(label, path, item) {
@@ -225,11 +213,9 @@ function removal(label, path, item) {
 
 function looks() {
   const now = look();
-  const schemes = ["system", "light", "dark"].map((scheme) => {
-    const radio = h("input", { type: "radio", name: "scheme", value: scheme, checked: scheme === now.scheme });
-    radio.addEventListener("change", () => setLook({ scheme }));
-    return h("label", { class: "check" }, radio, ` ${scheme}`);
-  });
+  const schemes = ["system", "light", "dark"].map((scheme) =>
+    check(scheme === now.scheme, scheme, () => setLook({ scheme }), { type: "radio", name: "scheme", value: scheme }),
+  );
   return [
     h("fieldset", {}, h("legend", { text: "Colours" }), ...schemes),
     h("fieldset", {}, h("legend", { text: "When a turn ends or waits while this tab is hidden" }), ...telling(now)),
@@ -237,20 +223,18 @@ function looks() {
 }
 
 function telling(now) {
-  const sound = h("input", { type: "checkbox", checked: now.sound });
-  sound.addEventListener("change", () => {
-    setLook({ sound: sound.checked });
-    if (sound.checked) beep();
-  });
-  const rows = [h("label", { class: "check" }, sound, " make a sound")];
-  if (!globalThis.Notification) return rows;
-  const notify = h("input", { type: "checkbox", checked: now.notify && Notification.permission === "granted" });
-  notify.addEventListener("change", async () => {
-    const granted = notify.checked && (await Notification.requestPermission()) === "granted";
-    notify.checked = granted;
-    setLook({ notify: granted });
-  });
-  return [...rows, h("label", { class: "check" }, notify, " show a notification")];
+  const sound = ({ target }) => {
+    setLook({ sound: target.checked });
+    if (target.checked) beep();
+  };
+  const notify = async ({ target }) => {
+    target.checked = target.checked && (await Notification.requestPermission()) === "granted";
+    setLook({ notify: target.checked });
+  };
+  return [
+    check(now.sound, "make a sound", sound),
+    globalThis.Notification && check(now.notify && Notification.permission === "granted", "show a notification", notify),
+  ];
 }
 
 async function about() {
