@@ -8,7 +8,7 @@ TimothyError
 +-- ProviderError               one attempt at one provider failed
 |   +-- ProviderUnreachable  ProviderTimeout  ProviderStalled  StreamCut  MalformedStream
 |   +-- ProviderRefused (bad_request)  ContextOverflow  AuthFailed  ModelNotFound
-|   +-- RateLimited  Overloaded  ProviderFailed (provider_error)  EmptyOutput
+|   +-- RateLimited  Overloaded  ProviderFailed, ProviderDeclined (provider_error)  EmptyOutput
 +-- GatewayError                the chain, or the hop to it, failed
 |   +-- ChainExhausted  EmptyResponse  GatewayStreamCut
 +-- TurnError                   how a turn ends without its model's help
@@ -133,6 +133,12 @@ class ProviderError(TimothyError):
 
 class ProviderFailed(ProviderError):
     """The provider said 500, or something no other class names."""
+
+
+class ProviderDeclined(ProviderError):
+    """A refusal (3xx, 4xx) that no other class names: asked the same again, it would be given again."""
+
+    retryable = False
 
 
 class ProviderUnreachable(ProviderError):

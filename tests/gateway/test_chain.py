@@ -133,6 +133,12 @@ def test_a_failure_that_a_second_try_would_not_mend_is_not_retried(code):
     assert chain.asked() == {"a": 1}
 
 
+def test_a_refusal_that_no_second_try_would_change_is_not_retried():
+    chain = FakeChain([[Error("provider_error", "payment required", False)]])
+    assert shown(chain.ask()) == [Error("provider_error", "payment required", False)]
+    assert chain.asked() == {"a": 1}
+
+
 def test_a_retry_that_works_ends_the_retries():
     chain = FakeChain([fails("overloaded"), ANSWER])
     assert shown(chain.ask()) == [Retry(2, 500, "overloaded"), *ANSWER]

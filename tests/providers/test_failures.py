@@ -61,6 +61,13 @@ def test_a_status_inside_a_200_means_the_same(status: int, code: str, form: Any)
         (None, "provider_error"),
         (17, "provider_error"),
         ([{"error": {"code": 429}}], "rate_limited"),
+        ({"type": "server_error", "code": 503}, "overloaded"),
+        ({"type": "invalid_request_error", "code": 429}, "rate_limited"),
+        ({"type": "invalid_request_error", "code": "invalid_api_key"}, "auth_failed"),
+        ({"type": "exceed_context_size_error", "code": 400}, "context_overflow"),
+        ({"error": "just words", "code": 503}, "overloaded"),
+        ({"error": {"message": "nested words"}, "status_code": "429"}, "rate_limited"),
+        ({"type": "error", "error": {"type": "overloaded_error"}}, "overloaded"),
     ],
 )
 def test_a_name_inside_a_200_has_one_code(error: Any, code: str) -> None:
@@ -79,6 +86,10 @@ def test_a_name_in_the_body_says_more_than_a_general_status() -> None:
         ({"type": "exceed_context_size_error", "n_prompt_tokens": 921, "n_ctx": 512}, (921, 512)),
         ({"message": "request (921 tokens) exceeds the available context size (512 tokens)"}, (921, 512)),
         ({"message": "prompt is too long: 208310 tokens > 200000 maximum"}, (208310, 200000)),
+        (
+            {"message": "The input token count (9001) exceeds the maximum number of tokens allowed (4096)."},
+            (9001, 4096),
+        ),
         (
             {
                 "message": "This model's maximum context length is 4096 tokens. However, you requested"
@@ -99,6 +110,18 @@ def test_an_overflow_tells_both_numbers_where_they_are_told(
     error = refused(400, {}, json.dumps({"error": told}).encode())
     assert isinstance(error, ContextOverflow)
     assert (error.details.get("prompt_tokens"), error.details.get("context_window")) == numbers
+
+
+def test_both_numbers_of_an_overflow_stand_in_its_words_once() -> None:
+    fields = {"type": "exceed_context_size_error", "n_prompt_tokens": 921, "n_ctx": 512}
+    assert failure({**fields, "message": "too big"}).message == "too big (921 tokens; the window is 512)"
+    assert failure({**fields, "message": "921 tokens, 512 fit"}).message == "921 tokens, 512 fit"
+
+
+@pytest.mark.parametrize(("status", "retryable"), [(402, False), (405, False), (302, False), (501, True)])
+def test_a_refusal_that_has_no_name_is_not_asked_for_again(status: int, retryable: bool) -> None:
+    for error in (refused(status, {}, b"words"), failure({"code": status if status >= 400 else 409})):
+        assert (error.code, error.retryable) == ("provider_error", retryable)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +145,10 @@ def test_an_overflow_tells_both_numbers_where_they_are_told(
 )
 def test_the_providers_own_words_are_kept(body: bytes, expected: str) -> None:
     assert expected in refused(502, {}, body).message
+
+
+def test_an_answer_without_words_says_so_with_its_status() -> None:
+    assert refused(400, {}, b"").message == "the provider gave no reason (HTTP 400)"
 
 
 def test_words_are_kept_to_a_length_that_can_be_shown() -> None:

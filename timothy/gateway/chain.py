@@ -73,7 +73,7 @@ class Chain:
             if (yield from self._attempt(entry, request, cancel)):
                 return True
             error = self._failed[-1].error
-            if number == len(delays) or error.code not in RETRIED:
+            if number == len(delays) or error.code not in RETRIED or not error.retryable:
                 return False
             delay = max(delays[number], min(error.retry_after_s or 0.0, LONGEST_WAIT_S))
             yield Retry(number + 2, round(delay * 1000), error.code)

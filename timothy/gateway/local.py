@@ -8,7 +8,7 @@ import msgspec
 from timothy.cancel import Cancel
 from timothy.config import ProviderSettings
 from timothy.conversation import ModelRequest
-from timothy.errors import ProviderFailed, TurnAborted, UnknownModel
+from timothy.errors import ProviderDeclined, TurnAborted, UnknownModel
 from timothy.events import Event
 from timothy.gateway.attempt import model_of
 from timothy.gateway.base import ModelRow, ProviderRow
@@ -97,7 +97,7 @@ class _Missing:
 
     def stream(self, request: ModelRequest, cancel: Cancel) -> Iterator[Event]:
         """The reason, as a failure."""
-        yield failure(ProviderFailed(self._reason))
+        yield failure(ProviderDeclined(self._reason))
 
     def close(self) -> None:
         """Nothing is held."""

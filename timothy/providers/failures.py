@@ -12,6 +12,7 @@ from timothy.errors import (
     ContextOverflow,
     ModelNotFound,
     Overloaded,
+    ProviderDeclined,
     ProviderError,
     ProviderFailed,
     ProviderRefused,
@@ -23,6 +24,8 @@ from timothy.text import honest
 
 MAX_MESSAGE = 2000
 GENERIC = (400, 422, 500)  # a type in the body says more than these
+GENERIC_NAMES = ("badrequest", "invalidrequest", "invalidargument", "internalserver", "server", "api")
+_NAMING = ("type", "code", "error_type", "status", "error_code", "status_code")
 
 _BY_STATUS: dict[int, type[ProviderError]] = {
     400: ProviderRefused,
@@ -72,12 +75,13 @@ _BY_NAME: dict[str, type[ProviderError]] = {
 }
 _OVERFLOW = re.compile(
     r"context[ _](?:length|window|size)|(?:prompt|input) is too long: \d"
-    r"|too many input tokens|maximum prompt length",
+    r"|too many input tokens|maximum prompt length|input token count .{0,30}exceeds",
     re.I,
 )
 _NUMBERS = (
     re.compile(r"request \((?P<prompt>\d+) tokens\).{0,60}\((?P<window>\d+) tokens\)", re.I | re.S),
     re.compile(r"(?P<prompt>\d+) tokens > (?P<window>\d+)", re.I),
+    re.compile(r"token count \((?P<prompt>\d+)\).{0,60}allowed \((?P<window>\d+)\)", re.I | re.S),
     re.compile(
         r"context length (?:is|of) (?P<window>\d+)\D"
         r"(?:.{0,200}?(?:requested|resulted in|contains?)\D{0,40}(?P<prompt>\d+))?",
@@ -91,11 +95,11 @@ def refused(status: int, headers: Mapping[str, str], body: bytes) -> ProviderErr
     wait = retry_after(headers.get("retry-after"))
     if 300 <= status < 400:
         target = headers.get("location", "elsewhere")[:200]
-        return ProviderFailed(
+        return ProviderDeclined(
             f"the provider answered with a redirect ({status}) to {target}; redirects are not followed:"
             " set base_url to where it leads"
         )
-    return failure(_content(body) or f"HTTP {status}", status, wait)
+    return failure(_content(body), status, wait)
 
 
 def failure(told: Any, status: int | None = None, wait: float | None = None) -> ProviderError:
@@ -104,6 +108,7 @@ def failure(told: Any, status: int | None = None, wait: float | None = None) -> 
     message = said(fields)
     kind = _kind(fields, message, status)
     details = _overflow(fields, message) if kind is ContextOverflow else {}
+    message += _unsaid(message, **details)
     if wait is not None and kind in (RateLimited, Overloaded):
         details["retry_after_s"] = wait
     return kind(message if status is None else f"{message} (HTTP {status})", **details)
@@ -155,7 +160,8 @@ def _fields(told: Any) -> dict[str, Any]:
         case [first, *_]:
             return _fields(first)
         case {"error": {} as nested}:
-            return _fields(nested)
+            beside = {key: told[key] for key in _NAMING if isinstance(told.get(key), str | int | float)}
+            return beside | _fields(nested)
         case dict():
             return dict(told)
         case _:
@@ -172,22 +178,24 @@ def _kind(fields: Mapping[str, Any], message: str, status: int | None) -> type[P
     ):
         return ContextOverflow
     if status is not None and (status not in GENERIC or named is None):
-        return _BY_STATUS.get(status, ProviderFailed)
+        return _by_status(status)
     return named or ProviderFailed
 
 
+def _by_status(status: int) -> type[ProviderError]:
+    """A 4xx that no table knows would be given again; a server's own failure may pass."""
+    return _BY_STATUS.get(status, ProviderFailed if status >= 500 else ProviderDeclined)
+
+
 def _named(fields: Mapping[str, Any]) -> type[ProviderError] | None:
-    """The class that a type name or a code in the error object stands for."""
-    for key in ("type", "code", "error_type", "status", "error_code"):
-        value = fields.get(key)
-        number = _number(value)
-        if number in _BY_STATUS:
-            return _BY_STATUS[number]
-        if number is not None and 400 <= number < 600:
-            return ProviderFailed
-        if isinstance(value, str) and (kind := _BY_NAME.get(_folded(value))) is not None:
-            return kind
-    return None
+    """The class that a code or a type in the error object stands for; of several, the one that says most."""
+    values = [fields.get(key) for key in _NAMING]
+    numbers = [number for value in values if (number := _number(value)) is not None and 400 <= number < 600]
+    names = [name for value in values if isinstance(value, str) and (name := _folded(value)) in _BY_NAME]
+    telling = [_by_status(number) for number in numbers if number not in GENERIC]
+    telling += [_BY_NAME[name] for name in names if name not in GENERIC_NAMES]
+    general = [_by_status(number) for number in numbers] + [_BY_NAME[name] for name in names]
+    return next(iter(telling + general), None)
 
 
 def _number(value: Any) -> int | None:
@@ -213,3 +221,14 @@ def _overflow(fields: Mapping[str, Any], message: str) -> dict[str, Any]:
             numbers = {"prompt_tokens": found["prompt"], "context_window": found["window"]}
             return {name: int(number) for name, number in numbers.items() if number}
     return {}
+
+
+def _unsaid(
+    message: str, prompt_tokens: int | None = None, context_window: int | None = None, **_: Any
+) -> str:
+    """Both token numbers in words, where the provider's words do not have them."""
+    if prompt_tokens is None or context_window is None:
+        return ""
+    if str(prompt_tokens) in message and str(context_window) in message:
+        return ""
+    return f" ({prompt_tokens} tokens; the window is {context_window})"

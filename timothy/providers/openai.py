@@ -79,6 +79,8 @@ class Chunk(_Struct):
     message: Any = None
     code: Any = None
     type: Any = None
+    status: Any = None
+    status_code: Any = None
     prompt_progress: _Progress | None = None
 
 
@@ -206,9 +208,10 @@ class Driver(HttpDriver):
 
 
 def _error(chunk: Chunk) -> Any:
-    if chunk.error:
-        return chunk.error
-    return {
+    if isinstance(chunk.error, str | dict):
+        beside = {"code": chunk.code, "status": chunk.status, "status_code": chunk.status_code}
+        return {"error": chunk.error} | {key: value for key, value in beside.items() if value is not None}
+    return chunk.error or {
         "error_type": chunk.error_type,
         "error_message": chunk.error_message,
         "message": chunk.message,
