@@ -9,9 +9,10 @@ from click.testing import CliRunner
 from tests.upkeep.conftest import SESSION, begin, end, fresh, write
 from timothy import home as homes
 from timothy.cli import main
-from timothy.database import FILE_NAME
+from timothy.database import FILE_NAME, MIGRATIONS, migrate, open_database
 from timothy.errors import HomeLocked
-from timothy.eventlog.records import UpdateSession
+from timothy.eventlog.records import ChangeSettings, UpdateSession
+from timothy.eventlog.settings import stored
 from timothy.upkeep import copies
 from timothy.upkeep.doctor import examine
 
@@ -45,6 +46,32 @@ def test_a_restore_brings_back_the_log_and_keeps_the_one_that_was_there(home: Pa
     assert aside is not None
     assert (rows(home / FILE_NAME), rows(aside)) == (before, after)
     assert examine(home) == []
+
+
+def settings(home: Path) -> dict[str, str]:
+    database = open_database(home / FILE_NAME, read_only=True)
+    found = stored(database)
+    database.close()
+    return found
+
+
+def test_a_copy_takes_what_a_person_set_along(home: Path, tmp_path: Path) -> None:
+    mine = {"notify.ntfy": "https://ntfy.example/mine"}
+    write(home, ChangeSettings(append_id=fresh(), session_id="", values=dict(mine)))
+    copies.backup(home, tmp_path / "copy.db")
+    write(home, ChangeSettings(append_id=fresh(), session_id="", values={"notify.ntfy": None}))
+    copies.restore(home, tmp_path / "copy.db")
+    assert settings(home) == mine
+    assert examine(home) == []
+
+
+def test_a_copy_of_an_older_version_is_put_back_and_brought_up(tmp_path: Path) -> None:
+    old, home = tmp_path / "old.db", tmp_path / "home"
+    migrate(old, MIGRATIONS[:2])
+    copies.restore(home, old)
+    assert [finding.check for finding in examine(home)] == ["version"]
+    assert migrate(home / FILE_NAME) == 2
+    assert (settings(home), examine(home)) == ({}, [])
 
 
 def test_a_restore_into_an_empty_home_needs_nothing_else(home: Path, tmp_path: Path) -> None:
