@@ -75,3 +75,15 @@ def test_an_attempt_that_we_cut_is_booked_with_what_is_known_of_it():
     assert cut == AttemptEnded("p", "m", "stopped", "turn_timeout", 7, 3, None, None, None, 2500, "t0")
     assert account.cut("turn_timeout", 13.0) is None
     assert (account.usage, account.cost) == (Usage(7, 3, None), None)
+
+
+def test_an_attempt_that_we_cut_tells_when_it_first_spoke():
+    account = Account()
+    account.opened(STARTED, 10.0)
+    account.spoke(lambda: 10.4)
+    account.spoke(lambda: 11.0)
+    cut = account.cut("stopped", 12.5)
+    assert cut is not None and (cut.first_token_ms, cut.duration_ms) == (400, 2500)
+    account.opened(STARTED, 20.0)
+    silent = account.cut("stopped", 21.0)
+    assert silent is not None and silent.first_token_ms is None

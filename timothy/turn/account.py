@@ -1,5 +1,7 @@
 """What a turn has cost so far: tokens, money, and who served it."""
 
+from collections.abc import Callable
+
 from timothy.events import AttemptEnded, AttemptStarted, Usage
 from timothy.moment import stamp
 
@@ -14,6 +16,7 @@ class Account:
         self._current: Usage | None = None
         self._open: AttemptStarted | None = None
         self._opened_at = 0.0
+        self._first_at: float | None = None
         self._costs: list[float | None] = []
 
     @property
@@ -29,8 +32,13 @@ class Account:
 
     def opened(self, attempt: AttemptStarted, now: float) -> None:
         """An attempt begins; `now` is monotonic, in seconds."""
-        self._open, self._opened_at = attempt, now
+        self._open, self._opened_at, self._first_at = attempt, now, None
         self.provider, self.model = attempt.provider, attempt.model
+
+    def spoke(self, now: Callable[[], float]) -> None:
+        """The running attempt showed text, reasoning or a tool call; only its first time counts."""
+        if self._first_at is None:
+            self._first_at = now()
 
     def told(self, usage: Usage) -> Usage:
         """The running request told its usage; returns the turn's sum."""
@@ -62,12 +70,18 @@ class Account:
             output_tokens=usage.output_tokens,
             cached_tokens=usage.cached_tokens,
             cost=None,
-            first_token_ms=None,
-            duration_ms=round((now - self._opened_at) * 1000),
+            first_token_ms=None
+            if self._first_at is None
+            else _milliseconds(self._first_at - self._opened_at),
+            duration_ms=_milliseconds(now - self._opened_at),
             started_at=self._open.started_at or stamp(),
         )
         self.closed(attempt)
         return attempt
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
 
 
 def _add(one: Usage | None, other: Usage | None) -> Usage | None:

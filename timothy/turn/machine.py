@@ -177,6 +177,7 @@ class TurnMachine:
         return self._grown(ReasoningDelta(text))
 
     def _grown(self, event: Event) -> list[Effect]:
+        self._account.spoke(self._now)
         effects: list[Effect] = [Emit(event)]
         if not self._reminded:
             self._reminded = True
@@ -197,6 +198,7 @@ class TurnMachine:
         return self._said.piece(None, None) if self._calls and self._said.bytes else None
 
     def _called(self, event: ToolCallStarted | ToolCall) -> list[Effect]:
+        self._account.spoke(self._now)
         given = event.call_id
         event = msgspec.structs.replace(event, call_id=self._unique(given))
         if isinstance(event, ToolCall):
