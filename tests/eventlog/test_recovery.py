@@ -58,6 +58,19 @@ def test_an_attempt_that_is_in_the_ledger_is_not_booked_again(log):
     assert [attempt["status"] for attempt in queries.turn(log.reader, "s", "t")["attempts"]] == ["ok"]
 
 
+def test_what_was_booked_before_the_crash_is_told_by_the_turn(log):
+    booked = ATTEMPT
+    log.write(create(), begin(), append(piece=Piece(1, "a", "", None, None), attempt=booked))
+    log.write(append(attempt=booked))
+    crash_and_recover(log)
+    turn = queries.turn(log.reader, "s", "t")
+    assert (turn["provider"], turn["model"]) == (booked.provider, booked.model)
+    assert turn["usage"]["input_tokens"] == 2 * booked.input_tokens
+    assert turn["usage"]["cached_tokens"] is booked.cached_tokens is None
+    payload = log.rows()[-1].payload
+    assert (payload["usage"], payload["provider"]) == (turn["usage"], booked.provider)
+
+
 def test_an_attempt_after_one_that_is_in_the_ledger_is_booked(log):
     log.write(create(), begin(), append(piece=Piece(1, "a", "", "p", "m")))
     log.write(append(piece=Piece(2, "", "", None, None), attempt=ATTEMPT))

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import peewee
 
-from timothy.database import PendingStates, SessionEvents, ToolStarts, Turns
+from timothy.database import Attempts, PendingStates, SessionEvents, ToolStarts, Turns
 from timothy.errors import Interrupted
 from timothy.eventlog.records import EndTurn, Refused, Row
 from timothy.eventlog.store import Writer
-from timothy.events import AttemptEnded
+from timothy.events import AttemptEnded, Tokens
 
 MESSAGE = "the server was interrupted; the text is what was saved last"
 _BATCH = 200
@@ -50,6 +50,7 @@ class _Left:
         asked = SessionEvents.kind.in_(("permission_request", "permission_resolved"))
         self.pieces = _of(database, turn_ids, PendingStates, PendingStates.number)
         self.tools = _of(database, turn_ids, ToolStarts, ToolStarts.id)
+        self.attempts = _of(database, turn_ids, Attempts, Attempts.id)
         self.permissions = _of(database, turn_ids, SessionEvents, SessionEvents.seq, asked)
 
 
@@ -68,32 +69,42 @@ def _evidence(left: _Left, turn: dict[str, Any]) -> EndTurn:
     pieces = left.pieces[turn["id"]]
     text = "".join(piece["text"] for piece in pieces)
     reasoning = "".join(piece["reasoning"] for piece in pieces)
-    spoke = ((piece["provider"], piece["model"]) for piece in reversed(pieces) if piece["provider"])
-    provider, model = next(spoke, (None, None))
+    attempts = left.attempts[turn["id"]]
+    spoke = [*(row for row in reversed(pieces) if row["provider"]), *reversed(attempts)]
+    provider, model = (spoke[0]["provider"], spoke[0]["model"]) if spoke else (None, None)
+    usage = _usage(attempts)
     rows = [*_open_permissions(left.permissions[turn["id"]]), *_cut_tools(left.tools[turn["id"]])]
     return EndTurn(
         append_id=str(uuid.uuid4()),
         session_id=turn["session_id"],
         turn_id=turn["id"],
-        rows=(*rows, _last(text, reasoning, provider, model)),
+        rows=(*rows, _last(text, reasoning, provider, model, usage)),
         outcome="interrupted",
         code=Interrupted.code,
         message=MESSAGE,
-        usage=None,
-        cost=None,
+        usage=usage,
+        cost=None,  # what the request that was under way cost is unknown
         provider=provider,
         model=model,
         attempt=_attempt(pieces),
     )
 
 
-def _last(text: str, reasoning: str, provider: str | None, model: str | None) -> Row:
+def _usage(attempts: list[dict[str, Any]]) -> Tokens | None:
+    """The tokens of the attempts that were booked, or None when nobody told any."""
+    columns = ([row[name] for row in attempts] for name in Tokens.__struct_fields__)
+    sums = [sum(told) if (told := [n for n in column if n is not None]) else None for column in columns]
+    return None if sums == [None, None, None] else Tokens(*sums)
+
+
+def _last(text: str, reasoning: str, provider: str | None, model: str | None, usage: Tokens | None) -> Row:
     common: dict[str, Any] = {"code": Interrupted.code, "message": MESSAGE, "duration_ms": None}
     common |= {"provider": provider, "model": model}
     if reasoning:
         common["reasoning"] = reasoning
     if text:
-        return Row("pending_state", {"text": text, "final": True, "usage": None, "cost": None, **common})
+        tokens = None if usage is None else msgspec.structs.asdict(usage)
+        return Row("pending_state", {"text": text, "final": True, "usage": tokens, "cost": None, **common})
     return Row("turn_failed", {**common, "retryable": True})
 
 
