@@ -9,6 +9,7 @@ from actors.base import Target
 from timothy.conversation import Message
 from timothy.eventlog.records import AnyOrder, BeginTurn, EndTurn, Verdict
 from timothy.events import Event, ToolStatus
+from timothy.turn.inputs import Judged
 from timothy.turn.replay import Replay
 
 # --- Clock -----------------------------------------------------------------------------------------
@@ -186,6 +187,13 @@ class WorkerFailed:
 
     step: int
     cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallsJudged:
+    """The judge of a step's calls ended."""
+
+    judged: Judged
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from actors.context import ContextReader
 from actors.crash import crash_point
 from actors.messages import (
     AnswerPermission,
+    CallsJudged,
     CheckpointDue,
     Compacted,
     ContextRead,
@@ -147,6 +148,8 @@ class TurnActor(BaseActor):
                 self._save(effects.Save(rows=(Row("compaction_applied", payload),)))
             case WorkerFailed(step=step, cause=cause):
                 self._feed(inputs.WorkerDied(step, f"the turn broke inside the server: {cause}"))
+            case CallsJudged(judged=judged):
+                self._feed(judged)
             case ToolEnded():
                 ended = inputs.ToolEnded(message.call_id, message.status, message.result, message.duration_ms)
                 self._feed(ended)
@@ -192,10 +195,7 @@ class TurnActor(BaseActor):
             case effects.StartTool():
                 self._workers.start_tool(effect)
             case effects.Judge(calls=calls):
-                verdicts, faults = self._parts.toolbox.judge(
-                    calls, frozenset(self._grants), self._tools_off()
-                )
-                self._feed(inputs.Judged(verdicts, faults))
+                self._workers.judge(calls, frozenset(self._grants), self._tools_off())
             case effects.RemindCheckpoint():
                 self._parts.clock.tell(Remind(self._checkpoint_at(), self.actor_ref, CheckpointDue()))
             case effects.Park(request=request):

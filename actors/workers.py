@@ -8,8 +8,8 @@ from actors.claims import Claim
 from actors.context import ContextReader
 from actors.messages import ContextRead
 from actors.stream import StreamJob, StreamWorker
-from actors.tool import ToolWorker
-from actors.toolbox import Toolbox
+from actors.tool import Calls, JudgeWorker, ToolWorker
+from actors.toolbox import Granted, Toolbox
 from timothy.cancel import Cancel
 from timothy.conversation import ModelRequest
 from timothy.gateway.base import Gateway
@@ -53,6 +53,11 @@ class Workers:
         toolbox = self._toolbox if effect.offer_tools else None
         job = StreamJob(effect.step, request, self._claim, self._reader, known, toolbox)
         StreamWorker.start(self._turn, self._gateway, job, self._stream)
+
+    def judge(self, calls: Calls, granted: Granted, switched_off: frozenset[str]) -> None:
+        """Find out what may be done with a step's calls."""
+        toolbox = self._toolbox
+        JudgeWorker.start(self._turn, lambda calls: toolbox.judge(calls, granted, switched_off), calls)
 
     def start_tool(self, effect: effects.StartTool) -> None:
         """Run one call."""

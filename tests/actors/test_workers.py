@@ -4,14 +4,16 @@ import threading
 
 import pytest
 
-from actors.messages import ContextRead, Streamed, ToolEnded, WorkerFailed
+from actors.messages import CallsJudged, ContextRead, Streamed, ToolEnded, WorkerFailed
 from actors.stream import StreamJob, StreamWorker
-from actors.tool import ToolWorker
+from actors.tool import JudgeWorker, ToolWorker
 from tests.actors.play import Gate, Gone, PlayedGateway, Probe
 from timothy.cancel import Cancel
 from timothy.conversation import Message, ModelRequest, ToolSpec
 from timothy.events import Done, Error, Status, TextDelta, ToolCall
+from timothy.permissions import Verdict
 from timothy.tools.base import ToolError
+from timothy.turn.inputs import Judged
 
 HISTORY = (Message("user", "Hello"),)
 KNOWN = ContextRead(HISTORY, frozenset(), frozenset({"web_search"}))
@@ -216,3 +218,25 @@ def test_the_time_a_tool_took_is_told_in_milliseconds():
     ToolWorker.start(turn, lambda call, c: str(c.wait(0.03)), CALL, cancel)
     ended = turn.first(ToolEnded)
     assert 29 <= ended.duration_ms < 10_000
+
+
+def test_a_step_s_calls_are_judged_beside_their_turn():
+    turn, may_end = Probe(), threading.Event()
+    verdict = Verdict("allow", "read", "x", "Reads x.", "it only reads")
+
+    def judge(calls):
+        assert may_end.wait(10)
+        return {call.call_id: verdict for call in calls}, {}
+
+    worker = JudgeWorker.start(turn, judge, (CALL,))  # comes back at once, whatever the judge waits for
+    assert turn.messages == []
+    may_end.set()
+    assert worker.actor_stopped.wait(10)
+    assert turn.messages == [CallsJudged(Judged({"c": verdict}, {}))]
+
+
+def test_a_judge_that_breaks_lets_no_call_run():
+    turn = Probe()
+    JudgeWorker.start(turn, lambda calls: 1 / 0, (CALL,))
+    told = turn.first(CallsJudged)
+    assert told.judged.verdicts == {} and "ZeroDivisionError" in told.judged.faults["c"]

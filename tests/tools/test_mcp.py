@@ -1,6 +1,7 @@
 """MCP servers that others wrote, in Python and in Node: called, cancelled, killed and started again."""
 
 import importlib.util
+import json
 import os
 import signal
 import socket
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import missing
-from tests.tools.waiting import processes, until
+from tests.tools.waiting import below, processes, until
 from timothy.cancel import Cancel
 from timothy.config import McpServer, Tools
 from timothy.permissions import decide, policy_of
@@ -24,6 +25,7 @@ from timothy.tools.base import Context, Tool, ToolError, check
 from timothy.tools.mcp import MISSING, Servers, ServerStatus
 
 ROOT = Path(__file__).resolve().parents[2]
+BAD_SERVER = ROOT / "tests/tools/mcp_server.py"
 EVERYTHING = ROOT / ".cache/node/node_modules/@modelcontextprotocol/server-everything/dist/index.js"
 START_S = 60
 
@@ -209,21 +211,115 @@ def test_a_missing_extra_is_named(start: Callable[..., Servers], monkeypatch: py
     assert servers.tools() == {}
 
 
-def test_a_tool_that_no_model_could_call_is_left_out(
-    start: Callable[..., Servers], monkeypatch: pytest.MonkeyPatch
+PLAIN: dict[str, Any] = {"type": "object"}
+RUNAWAY = {"type": "object", "properties": {"text": {"type": "string", "pattern": "^(a+)+$"}}}
+
+
+def listed(name: str, schema: Any = PLAIN, description: str = "") -> dict[str, Any]:
+    """A tool as `tools/list` shows it."""
+    return {"name": name, "description": description, "inputSchema": schema}
+
+
+def nested(depth: int) -> dict[str, Any]:
+    """A schema of objects within objects."""
+    return {"type": "object", "properties": {"a": nested(depth - 1)} if depth else {}}
+
+
+FOREIGN = {"type": "object", "properties": {"a": {"type": "string", "pattern": r"^(?<letters>\p{L}+)$"}}}
+UNUSABLE = [
+    listed("odd name!"),
+    listed("odd-schema", {"type": "object", "properties": {"a": {"type": "no such type"}}}),
+    listed("no-number", {"type": "object", "properties": {"a": {"minimum": float("nan")}}}),
+    listed("large", {"type": "object", "description": "x" * 200_000}),
+]
+USABLE = [
+    listed("slow", RUNAWAY),
+    listed("foreign", FOREIGN, "half an emoji: \ud83d"),
+    listed("deep", nested(60)),
+    listed("deep", nested(60)),
+]
+PLANS: dict[str, dict[str, Any]] = {
+    "bad": {"noise": 3, "tools": UNUSABLE + USABLE + [listed(f"tool{number}") for number in range(500)]},
+    "half": {"tools": [listed("say")], "result": "cut \ud83d"},
+    "unreadable": {"tools": [listed("deep", nested(400))]},
+    "hanging": {"hang": "initialize"},
+    "dying": {"tools": [listed("last")], "die": "tools/call"},
+}
+
+
+def server(name: str, folder: Path) -> McpServer:
+    """The tests' own server, as bad as its plan says."""
+    plan = folder / f"{name}.json"
+    plan.write_text(json.dumps(PLANS[name]))
+    return McpServer(name=name, command=sys.executable, args=(str(BAD_SERVER), str(plan)))
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """All those bad servers side by side."""
+    folder = tmp_path_factory.mktemp("crowd")
+    servers = Servers(tuple(server(name, folder) for name in PLANS), folder, first_delay_s=0.1)
+    for name in ("bad", "half", "dying"):
+        ready(servers, name)
+    yield servers
+    servers.close()
+
+
+def test_a_tool_that_no_model_could_call_is_left_out(crowd: Servers) -> None:
+    names = [name for name in crowd.tools() if name.startswith("bad.") and "tool" not in name]
+    assert names == ["bad.slow", "bad.foreign", "bad.deep"]
+
+
+def test_a_server_may_list_hundreds_of_tools_and_say_what_is_no_json(crowd: Servers) -> None:
+    began = time.monotonic()
+    tools = crowd.tools()
+    assert time.monotonic() - began < 2  # what is asked at every step works with no schema
+    assert len([name for name in tools if name.startswith("bad.tool")]) == 500
+    assert tools["bad.foreign"].description == "half an emoji: \ufffd"
+
+
+def test_a_schema_that_runs_away_costs_its_own_call_only(crowd: Servers, context: Context) -> None:
+    tools = crowd.tools()
+    slow = tools["bad.slow"]
+    faults: list[str | None] = []
+    caller = threading.Thread(target=lambda: faults.append(check(slow, {"text": "a" * 60 + "!"})))
+    caller.start()
+    assert check(slow, {"text": "aaa"}) is None
+    assert "does not match" in (check(slow, {"text": "b"}) or "")
+    assert tools["bad.tool7"].run({"a": 1}, context, Cancel()) == '{"a": 1}'
+    caller.join(30)
+    assert faults[0] and "bad.slow cannot be called so: its server's schema takes more than 1 s" in faults[0]
+
+
+def test_a_pattern_of_another_language_is_left_to_its_server(crowd: Servers, context: Context) -> None:
+    tool = crowd.tools()["bad.foreign"]
+    assert check(tool, {"a": "x"}) is None
+    assert tool.run({"a": "x"}, context, Cancel()) == '{"a": "x"}'
+
+
+def test_an_answer_that_cannot_be_read_is_repaired_or_its_call_s_error(
+    crowd: Servers, context: Context
 ) -> None:
-    plain: dict[str, Any] = {"type": "object"}
-    listed = [
-        {"name": "good", "description": "", "schema": plain},
-        {"name": "odd name!", "description": "", "schema": plain},
-        {"name": "odd-schema", "description": "", "schema": {"type": "no such type"}},
-        {"name": "no-object", "description": "", "schema": {"type": "string"}},
-    ]
-    servers = start()
-    servers._settings = (clock(),)
-    answer = [{"name": "time", "state": "ready", "tools": 4, "starts": 1, "listed": listed}]
-    monkeypatch.setattr(servers, "ask", lambda *_: answer)
-    assert list(servers.tools()) == ["time.good"]
+    assert crowd.tools()["half.say"].run({}, context, Cancel()) == "cut \ufffd"
+    until(lambda: "cannot be read" in {now.name: now for now in crowd.status()}["unreadable"].error, START_S)
+
+
+def test_a_server_that_hangs_at_its_start_holds_no_other_up(crowd: Servers) -> None:
+    assert {now.name: now for now in crowd.status()}["hanging"].state != "ready"
+
+
+def test_a_server_that_dies_within_a_call_may_have_run_it(crowd: Servers, context: Context) -> None:
+    tool = ready(crowd, "dying")["dying.last"]
+    with pytest.raises(ToolError, match="died during the call, which may have run"):
+        tool.run({}, context, Cancel())
+
+
+def test_the_program_that_checks_is_started_again(crowd: Servers) -> None:
+    slow = crowd.tools()["bad.slow"]
+    programs = {*processes("timothy.tools.children.checker")} & {*below(os.getpid())}
+    for process in programs:
+        os.kill(process, signal.SIGKILL)
+    assert programs and "does not match" in (check(slow, {"text": "b"}) or "")
 
 
 @pytest.fixture

@@ -29,3 +29,19 @@ def processes(words: str) -> list[int]:
             ):
                 found.append(int(folder.name))
     return found
+
+
+def below(ancestor: int) -> list[int]:
+    """The ids of all processes that descend from `ancestor`."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError):
+            if folder.name.isdigit():
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(int(folder.name))
+    found, unseen = list[int](), [ancestor]
+    while unseen:
+        more = children.get(unseen.pop(), [])
+        found += more
+        unseen += more
+    return found

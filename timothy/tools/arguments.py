@@ -1,5 +1,6 @@
 """A call's arguments against its tool's schema (JSON Schema, draft 2020-12), in words for the model."""
 
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -12,12 +13,20 @@ MOST_ERRORS = 5
 
 
 def misfit(name: str, schema: dict[str, Any], input: Any) -> str | None:
-    """What is wrong with the arguments `input` of the tool `name`, or None."""
+    """What is wrong with the arguments `input` of the tool `name`, or None.
+
+    A schema of a server in another language may hold a pattern that Python cannot read: then it is left to
+    that server to judge them.
+    """
     try:
         validator = _validator(msgspec.json.encode(schema))
         errors = sorted(validator.iter_errors(input), key=lambda error: str(error.json_path))
     except referencing.exceptions.Unresolvable as error:
         return f"{name} cannot be called: its schema points elsewhere ({error})"
+    except re.error:
+        return None
+    except (ArithmeticError, RecursionError) as error:
+        return f"{name} cannot be called: its schema cannot be worked with ({error})"
     if not errors:
         return None
     lines = [f"{_place(error)}: {_short(error.message)}" for error in errors[:MOST_ERRORS]]
@@ -25,10 +34,13 @@ def misfit(name: str, schema: dict[str, Any], input: Any) -> str | None:
 
 
 def usable(schema: dict[str, Any]) -> bool:
-    """Whether `schema` is one, of an object: any other would fail every call."""
+    """Whether `schema` is one, of an object: any other would fail every call.
+
+    A pattern in it may be another language's.
+    """
     try:
-        jsonschema.Draft202012Validator.check_schema(schema)
-    except jsonschema.SchemaError:
+        jsonschema.Draft202012Validator.check_schema(schema, jsonschema.FormatChecker(()))
+    except (jsonschema.SchemaError, RecursionError):
         return False
     return schema.get("type") == "object"
 

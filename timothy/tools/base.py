@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import msgspec
 
@@ -64,6 +64,15 @@ class Tool(Protocol):
         ...
 
 
+@runtime_checkable
+class JudgesItself(Protocol):
+    """A tool whose schema is not to be trusted with this process."""
+
+    def misfit(self, input: Any) -> str | None:
+        """What is wrong with the arguments, or None; blocks."""
+        ...
+
+
 def find(config: Config) -> dict[str, Tool]:
     """Every tool of this package that `config` provides for, by name. Those of MCP servers come on top.
 
@@ -103,7 +112,12 @@ def workspace(config: Config, home: Path) -> Path:
 
 
 def check(tool: Tool, input: Any) -> str | None:
-    """What is wrong with the arguments, in words for the model; None when they fit the tool's schema."""
+    """What is wrong with the arguments, in words for the model; None when they fit the tool's schema.
+
+    May block, for seconds at worst: a tool with a foreign schema has it worked with elsewhere.
+    """
+    if isinstance(tool, JudgesItself):
+        return tool.misfit(input)
     # here, not above: the children of tools import this module too, and start sooner without jsonschema
     from timothy.tools.arguments import misfit
 

@@ -19,13 +19,13 @@ import timothy
 from timothy.cancel import Cancel
 from timothy.config import McpServer
 from timothy.text import to_json
-from timothy.tools.arguments import usable
 from timothy.tools.base import Context, Danger, Tool, ToolError
 from timothy.tools.process import Limits, Supervised, environment
 
 MISSING = "the extra `mcp` is not installed: pip install 'timothy[mcp]'"
 LIMITS = Limits(time_s=1e9, memory=8 << 30, file_bytes=1 << 40, kept_output=65_536, most_output=1 << 60)
 ANSWER_S = 5.0
+CHECK_S = 20.0
 CLOSE_S = 1.5
 LONGEST_CALL_S = 3600.0
 LONGEST_DELAY_S = 60.0
@@ -84,7 +84,7 @@ class Servers:
             settings = next(entry for entry in self._settings if entry.name == server.name)
             for listed in server.listed if server.state == "ready" else ():
                 name = f"{server.name}.{listed.name}"
-                if _NAME.fullmatch(name) and usable(listed.schema):
+                if _NAME.fullmatch(name):
                     found[name] = McpTool(self, settings, listed)
         return found
 
@@ -123,7 +123,10 @@ class Servers:
             raise ToolError("cancelled")
         if not answer.endswith(b"\n"):  # nothing, or only its beginning
             raise ToolError("the helper process for MCP servers died; the call may have run")
-        return msgspec.json.decode(answer)
+        try:
+            return msgspec.json.decode(answer)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise ToolError(f"the helper process for MCP servers cannot be understood: {error}") from error
 
     def close(self) -> None:
         """End all servers and the helper: in order if they can, in any case."""
@@ -197,9 +200,18 @@ class McpTool:
         self._server = settings.name
         self._listed = listed
         self.name = f"{settings.name}.{listed.name}"
-        self.description = listed.description[:4_000] or self.name
+        self.description = listed.description or self.name
         self.schema = listed.schema
         self.danger: Danger = "network" if settings.url else "execute"
+
+    def misfit(self, input: Any) -> str | None:
+        """What is wrong with the arguments, found out in the helper: a stranger's schema can run away."""
+        question = {"ask": "check", "name": self.name, "schema": self.schema, "input": input}
+        try:
+            fault: str | None = self._servers.ask(question, Cancel(), CHECK_S)["fault"]
+        except ToolError as error:
+            return f"{self.name} cannot be called: {error}"
+        return fault
 
     def subject(self, input: dict[str, Any]) -> str:
         return self._server

@@ -8,15 +8,18 @@ Protocol: https://modelcontextprotocol.io/specification
 import asyncio
 import json
 import os
+import socket
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
 
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CONNECTION_CLOSED
+
+from timothy.text import to_json
+from timothy.tools.children.mcp_stream import watched
 
 CONNECT_S = 60.0
 LOOK_S = 60.0
@@ -24,42 +27,21 @@ LONGEST_DELAY_S = 60.0
 STEADY_S = 60.0
 MAX_PAGES = 50
 MAX_LINE = 64 * 1024 * 1024
-
-
-class Watched:
-    """A transport's stream of messages that tells when it ends, which is when the server died."""
-
-    def __init__(self, stream: Any, ended: asyncio.Event) -> None:
-        self._stream = stream
-        self._ended = ended
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def __aiter__(self) -> "Watched":
-        return self
-
-    async def __anext__(self) -> Any:
-        try:
-            return await self._stream.__anext__()
-        except BaseException:
-            self._ended.set()
-            raise
-
-    async def __aenter__(self) -> "Watched":
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(self, *problem: Any) -> Any:
-        return await self._stream.__aexit__(*problem)
+MAX_DESCRIPTION = 4_000
+MAX_SCHEMA = 100_000
+CHECK_S = 1
+CHECK_ALL_S = 10
+CHECK_WAIT_S = 15.0
 
 
 class Server:
     """One configured server: connected, or waiting to be started again."""
 
-    def __init__(self, settings: dict[str, Any], first_delay_s: float) -> None:
+    def __init__(self, settings: dict[str, Any], first_delay_s: float, checker: "Checker") -> None:
         self.settings = settings
         self.tools: list[dict[str, Any]] = []
+        self._checker = checker
+        self._seen: list[dict[str, Any]] | None = None
         self._first_delay_s = first_delay_s
         self._state = "starting"
         self._error = ""
@@ -120,19 +102,27 @@ class Server:
         """One life of the server, until its connection ends. Raises whatever keeps it from living."""
         self._state, self._ended = "starting", asyncio.Event()
         self._starts += 1
-        client = Client(_watched(self._transport(), self._ended))
+        client = Client(watched(self._transport(), self._ended))
         async with asyncio.timeout(CONNECT_S):
             await client.__aenter__()
         try:
-            self.tools = await _listed(client)
+            await self._look(client)
             self._client, self._state, self._error = client, "ready", ""
             while not self._ended.is_set():
                 await _within(self._ended, LOOK_S)
                 if not self._ended.is_set():
-                    self.tools = await _listed(client)
+                    await self._look(client)
         finally:
             self._client = None
             await client.__aexit__(None, None, None)
+
+    async def _look(self, client: Client) -> None:
+        """Learn which tools there are, and which of them can be offered."""
+        async with asyncio.timeout(CONNECT_S):
+            listed = await _listed(client)
+        if listed != self._seen:
+            self.tools = await self._checker.usable(listed)
+            self._seen = listed
 
     def _transport(self) -> AbstractAsyncContextManager[Any]:
         if self.settings["url"]:
@@ -141,14 +131,9 @@ class Server:
             command=self.settings["command"],
             args=list(self.settings["args"]),
             env=dict(self.settings["env"]),
+            encoding_error_handler="replace",
         )
         return stdio_client(parameters)
-
-
-@asynccontextmanager
-async def _watched(transport: AbstractAsyncContextManager[Any], ended: asyncio.Event) -> AsyncIterator[Any]:
-    async with transport as (read, write):
-        yield Watched(read, ended), write
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:
@@ -165,7 +150,11 @@ async def _listed(client: Client) -> list[dict[str, Any]]:
     for _ in range(MAX_PAGES):
         page = await client.list_tools(cursor=cursor, cache_mode="refresh")
         tools += [
-            {"name": tool.name, "description": tool.description or "", "schema": tool.input_schema}
+            {
+                "name": tool.name,
+                "description": (tool.description or "")[:MAX_DESCRIPTION],
+                "schema": tool.input_schema,
+            }
             for tool in page.tools
         ]
         cursor = page.next_cursor
@@ -195,18 +184,73 @@ def _words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:500]
 
 
+class Checker:
+    """Asks the program that works with the servers' schemas, and starts it again when it dies."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    async def live(self) -> None:
+        """Keep the program running for as long as this task does."""
+        with socket.socket(socket.AF_UNIX) as listener:
+            with suppress(FileNotFoundError):  # a helper before this one died
+                os.unlink(self._path)
+            listener.bind(self._path)
+            listener.listen(64)
+            while True:
+                argv = [sys.executable, "-m", "timothy.tools.children.checker"]
+                program = await asyncio.create_subprocess_exec(*argv, stdin=listener.fileno())
+                await program.wait()
+                await asyncio.sleep(1)
+
+    async def fault(self, name: str, schema: dict[str, Any], input: Any) -> str | None:
+        """What is wrong with a call's arguments."""
+        question = {"seconds": CHECK_S, "name": name, "schema": schema, "input": input}
+        try:
+            fault: str | None = await self._answer(question)
+        except ValueError:
+            return (
+                f"{name} cannot be called so: its server's schema takes more than {CHECK_S} s to check these"
+                " arguments with, or too much memory. Other arguments may do."
+            )
+        return fault
+
+    async def usable(self, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Those of `tools` whose schemas can be worked with. Raises ValueError when nobody can tell."""
+        small = [tool for tool in tools if len(to_json(tool["schema"])) <= MAX_SCHEMA]
+        good = await self._answer({"seconds": CHECK_ALL_S, "schemas": [tool["schema"] for tool in small]})
+        return [tool for tool, is_good in zip(small, good, strict=True) if is_good]
+
+    async def _answer(self, question: dict[str, Any]) -> Any:
+        """Raises ValueError when there is none."""
+        try:
+            async with asyncio.timeout(CHECK_WAIT_S):
+                reader, writer = await asyncio.open_unix_connection(self._path, limit=MAX_LINE)
+                try:
+                    writer.write(to_json(question) + b"\n")
+                    return json.loads(await reader.readline())
+                finally:
+                    writer.close()
+        except (OSError, TimeoutError) as error:
+            raise ValueError(f"the program that checks schemas did not answer: {_words(error)}") from error
+
+
 class Helper:
     """All servers, and the socket where they are asked for."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self._path = request["socket"]
         delay = request["first_delay_s"]
-        self._servers = {settings["name"]: Server(settings, delay) for settings in request["servers"]}
+        self._checker = Checker(f"{self._path}.checks")
+        self._servers = {
+            settings["name"]: Server(settings, delay, self._checker) for settings in request["servers"]
+        }
         self._closing = asyncio.Event()
 
     async def serve(self) -> None:
         """Serve until somebody asks to close; then let the servers end in order."""
         lives = [asyncio.create_task(server.live()) for server in self._servers.values()]
+        lives.append(asyncio.create_task(self._checker.live()))
         listener = await asyncio.start_unix_server(self._connection, self._path, limit=MAX_LINE)
         async with listener:
             await self._closing.wait()
@@ -218,7 +262,7 @@ class Helper:
         try:
             answer = await self._unless_gone(json.loads(await reader.readline()), reader)
             if answer is not None:
-                writer.write(json.dumps(answer).encode() + b"\n")
+                writer.write(to_json(answer) + b"\n")
                 await writer.drain()
         except ConnectionError:  # the asker is gone
             return
@@ -243,6 +287,8 @@ class Helper:
                 return [{**server.status(), "listed": server.tools} for server in self._servers.values()]
             case {"ask": "call", "server": name, "tool": tool, "input": input}:
                 return await self._servers[name].call(tool, input)
+            case {"ask": "check", "name": name, "schema": schema, "input": input}:
+                return {"fault": await self._checker.fault(name, schema, input)}
             case {"ask": "close"}:
                 self._closing.set()
         return {}
