@@ -15,11 +15,17 @@ GRACE_S = 8.0
 
 @click.command(cls=Command)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", default=8301, show_default=True, help="The port; 0 picks a free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8301,
+    show_default=True,
+    help="The port; 0 picks a free one.",
+)
 @click.option(
     "--config",
     "config_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False, path_type=Path),
     help="The configuration; by default timothy.toml in the home, where there is one.",
 )
 @home_option

@@ -25,7 +25,13 @@ logger = logging.getLogger(__name__)
 
 @click.command(cls=Command)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", default=8300, show_default=True, help="The port; 0 picks a free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8300,
+    show_default=True,
+    help="The port; 0 picks a free one.",
+)
 @click.option(
     "--config",
     "config_file",

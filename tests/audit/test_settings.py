@@ -3,7 +3,9 @@
 import socket
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from tests.fakes.provider import FakeProvider
 from tests.stories.conftest import entry
@@ -11,6 +13,8 @@ from tests.stories.server import Server
 from timothy.config import load
 from timothy.errors import ConfigError
 from timothy.tools.base import find
+from web.gateway import gateway
+from web.serve import serve
 
 PROVIDER = '[[providers]]\nname = "p"\ndriver = "local"\n'
 
@@ -49,3 +53,11 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path, provider: FakeProvider) -
         port = taken.getsockname()[1]
         words = server.refused("--port", str(port))
     assert f"cannot listen on 127.0.0.1, port {port}" in words
+
+
+@pytest.mark.parametrize("command", [serve, gateway])
+@pytest.mark.parametrize("port", ["65536", "-1", "http"])
+def test_a_port_that_cannot_be_is_named(command: click.Command, port: str) -> None:
+    result = CliRunner().invoke(command, ["--port", port])
+    assert result.exit_code == 2
+    assert "--port" in result.output and port in result.output
