@@ -152,9 +152,9 @@ def test_thoughts_are_folded(visit: Open) -> None:
     visitor.send("think first")
     visitor.ended()
     thoughts = visitor.page.locator(".turn:last-child .reasoning")
-    expect(thoughts.locator(".reasoning-text")).to_be_hidden()
+    expect(thoughts.locator(".reasoning-body")).to_be_hidden()
     thoughts.locator("summary").click()
-    expect(thoughts.locator(".reasoning-text")).to_have_text("Let me think.")
+    expect(thoughts.locator(".reasoning-body")).to_have_text("Let me think.")
 
 
 def test_a_permission_is_answered_by_a_key(visit: Open, server: Server) -> None:

@@ -15,12 +15,13 @@ export class Unreachable extends Error {}
 
 // A proxy in front of a server that is restarting says these; to us it is the same as no answer.
 const AWAY = new Set([502, 504]);
+const SIGN_IN = "/v1/sign-in";
 const CALL_TIMEOUT_MS = 20_000;
 
-async function request(method, path, { body, headers = {}, signal } = {}) {
-  const options = { method, headers: { ...headers }, signal, credentials: "same-origin", cache: "no-store" };
+async function request(method, path, body, { headers = {}, signal } = {}) {
+  const options = { method, headers, signal, credentials: "same-origin", cache: "no-store" };
   if (body !== undefined) {
-    options.headers["Content-Type"] = "application/json";
+    options.headers = { ...headers, "Content-Type": "application/json" };
     options.body = JSON.stringify(body);
   }
   let response;
@@ -28,9 +29,10 @@ async function request(method, path, { body, headers = {}, signal } = {}) {
     response = await fetch(path, options);
   } catch (error) {
     if (signal?.aborted) throw signal.reason ?? error;
-    throw new Unreachable("the server cannot be reached", { cause: error });
+    throw new Unreachable("The server cannot be reached.", { cause: error });
   }
-  if (AWAY.has(response.status)) throw new Unreachable(`the server is away (${response.status})`);
+  if (AWAY.has(response.status)) throw new Unreachable(`The server is away (${response.status}).`);
+  if (response.status === 401 && path !== SIGN_IN) dispatchEvent(new Event("signed-out"));
   if (!response.ok) throw new Refused(response.status, await json(response));
   return response;
 }
@@ -44,13 +46,12 @@ async function json(response) {
 }
 
 async function call(method, path, body) {
-  const signal = AbortSignal.timeout(CALL_TIMEOUT_MS);
   try {
-    const response = await request(method, path, { body, signal });
+    const response = await request(method, path, body, { signal: AbortSignal.timeout(CALL_TIMEOUT_MS) });
     return response.status === 204 ? null : await response.json();
   } catch (error) {
     if (error instanceof Refused || error instanceof Unreachable) throw error;
-    throw new Unreachable("the server did not answer in time", { cause: error });
+    throw new Unreachable("The server did not answer in time.", { cause: error });
   }
 }
 
@@ -61,39 +62,35 @@ function query(parameters) {
 
 const at = (id, rest = "") => `/v1/sessions/${encodeURIComponent(id)}${rest}`;
 
-export const signIn = (token) => call("POST", "/v1/sign-in", { token });
-export const listSessions = (parameters = {}) => call("GET", `/v1/sessions${query(parameters)}`);
-export const createSession = (body = {}) => call("POST", "/v1/sessions", body);
-export const readSession = (id, parameters = {}) => call("GET", at(id, query(parameters)));
-export const changeSession = (id, change) => call("PATCH", at(id), change);
-export const deleteSession = (id) => call("DELETE", at(id));
-export const readTurn = (id, turnId) => call("GET", at(id, `/turns/${encodeURIComponent(turnId)}`));
-export const stopTurn = (id, turnId) => call("POST", at(id, "/stop"), turnId ? { turn_id: turnId } : {});
-export const decide = (permissionId, decision) =>
-  call("POST", `/v1/permissions/${encodeURIComponent(permissionId)}`, { decision });
 export const get = (path) => call("GET", path);
 export const post = (path, body) => call("POST", path, body);
 export const put = (path, body) => call("PUT", path, body);
 export const patch = (path, body) => call("PATCH", path, body);
 export const remove = (path) => call("DELETE", path);
-export const renderBlocks = (blocks) => call("POST", "/v1/render", { blocks });
+
+export const signIn = (token) => post(SIGN_IN, { token });
+export const listSessions = (parameters) => get(`/v1/sessions${query(parameters)}`);
+export const createSession = (body = {}) => post("/v1/sessions", body);
+export const readSession = (id, parameters) => get(at(id, query(parameters)));
+export const changeSession = (id, change) => patch(at(id), change);
+export const deleteSession = (id) => remove(at(id));
+export const readTurn = (id, turnId) => get(at(id, `/turns/${turnId}`));
+export const stopTurn = (id, turnId) => post(at(id, "/stop"), { turn_id: turnId });
+export const decide = (permissionId, decision) => post(`/v1/permissions/${permissionId}`, { decision });
+export const renderBlocks = (blocks) => post("/v1/render", { blocks });
 
 // Sends a message, or retries the last one when `mode` is given. The key makes a repeat harmless, so a
 // lost answer is asked for again. Resolves to {turnId, response}; response is null for a detached send.
-export async function startTurn(id, { message, mode, model, key, detached, attachments }) {
-  const headers = { "Idempotency-Key": key, ...(detached ? { Prefer: "respond-async" } : {}) };
-  const body = mode ? { mode } : { message };
-  if (model) body.model = model;
-  if (attachments?.length) body.attachments = attachments;
+export async function startTurn(id, { message, mode, model, key, detached, attachments = [] }) {
+  const headers = { "Idempotency-Key": key, ...(detached && { Prefer: "respond-async" }) };
   const path = at(id, mode ? "/messages/retry" : "/messages");
-  const response = await patiently(() => request("POST", path, { body, headers }));
+  const body = { message, mode, model, attachments: attachments.length ? attachments : undefined };
+  const response = await patiently(() => request("POST", path, body, { headers }));
   if (response.status === 202) return { turnId: (await response.json()).turn_id, response: null };
   return { turnId: response.headers.get("X-Turn-Id"), response };
 }
 
-export function openLive(id, cursor, signal) {
-  return request("GET", at(id, `/live${query({ after: cursor || undefined })}`), { signal });
-}
+export const openLive = (id, cursor, signal) => request("GET", at(id, `/live${query({ after: cursor })}`), undefined, { signal });
 
 export const RETRY_DELAYS_MS = [500, 1000, 2000, 4000, 8000];
 

@@ -59,11 +59,11 @@ export async function readAgain(kept) {
 // A kept attachment under its message: a picture as a picture, a text as a link.
 export function shown(kept) {
   const content = IMAGES.has(kept.media_type) ? h("img", { src: address(kept), alt: kept.name, loading: "lazy" }) : kept.name;
-  return h("a", { class: "chip", href: address(kept), target: "_blank", rel: "noopener" }, content);
+  return h("a.chip", { href: address(kept), target: "_blank", rel: "noopener" }, content);
 }
 
 // A file that will go with the next message; `remove` takes it away.
 export function chip({ name, media_type, data }, remove) {
   const preview = data ? h("img", { src: `data:${media_type};base64,${data}`, alt: "" }) : null;
-  return h("span", { class: "chip" }, preview, name, button("×", remove, { class: "quiet", "aria-label": `remove ${name}` }));
+  return h("span.chip", preview, name, button("×", remove, { class: "quiet", "aria-label": `remove ${name}` }));
 }

@@ -1,11 +1,10 @@
 // The line to type in: a draft per conversation that survives a reload, and what became of a send.
 
 import { chip, MOST, readFile } from "./attachments.js";
-import { icon, uuid } from "./dom.js";
+import { by, icon, isSend, newKey } from "./dom.js";
 import { toast } from "./toast.js";
 
 const LARGEST_STORED = 1_000_000; // characters of the files in a stored draft
-const by = (id) => document.getElementById(id);
 
 export class Composer {
   #slot = null; // whose draft is shown; none before the first `open`
@@ -20,17 +19,17 @@ export class Composer {
     by("send").append(icon("send"));
     by("stop").append(icon("stop"));
     by("attach").append(icon("clip"));
-    this.#form.addEventListener("submit", (event) => {
+    this.#form.onsubmit = (event) => {
       event.preventDefault();
       hooks.submit();
-    });
-    by("stop").addEventListener("click", hooks.stop);
-    this.#field.addEventListener("input", () => this.#edited());
-    this.#field.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    };
+    by("stop").onclick = hooks.stop;
+    this.#field.oninput = () => this.#edited();
+    this.#field.onkeydown = (event) => {
+      if (!isSend(event)) return;
       event.preventDefault();
       hooks.submit();
-    });
+    };
     addEventListener("pagehide", () => this.#save());
     this.#takeFiles();
   }
@@ -48,15 +47,12 @@ export class Composer {
     return this.#field.value.trim() || this.#draft.files.map((file) => file.name).join(", ");
   }
 
-  get files() {
-    return this.#draft.files;
-  }
-
-  // The same until the text is edited, so that a message that may have arrived is never taken twice.
-  get key() {
-    this.#draft.key ??= uuid();
+  // What would be sent, and whose draft it is. The key is the same until the text is edited, so that a message
+  // that may have arrived is never taken twice.
+  letter() {
+    this.#draft.key ??= newKey();
     this.#save();
-    return this.#draft.key;
+    return { slot: this.#slot, message: this.message, key: this.#draft.key, attachments: this.#draft.files };
   }
 
   // Turns to the draft of another conversation; null is the one that is not begun yet.
@@ -68,10 +64,13 @@ export class Composer {
   }
 
   // The conversation that was not begun yet has an id now: its draft goes with it.
-  adopt(sessionId) {
-    localStorage.removeItem(place(this.#slot));
-    this.#slot = sessionId;
+  adopt(letter, sessionId) {
     this.#save();
+    const kept = localStorage.getItem(place(letter.slot));
+    localStorage.removeItem(place(letter.slot));
+    if (kept) localStorage.setItem(place(sessionId), kept);
+    if (this.#slot === letter.slot) this.#slot = sessionId;
+    letter.slot = sessionId;
   }
 
   setText(text) {
@@ -88,17 +87,20 @@ export class Composer {
   }
 
   // The server has the message.
-  sent() {
+  sent(letter) {
+    localStorage.removeItem(place(letter.slot));
+    if (letter.slot !== this.#slot) return;
     this.#draft = emptyDraft();
     this.#show();
-    this.#save();
   }
 
-  // It is still here. A message that may have arrived keeps its key.
-  notSent(why, { mayHaveArrived }) {
+  // It is still here, or in the draft of the conversation that was left meanwhile. One that may have arrived keeps its key.
+  notSent(letter, why, { mayHaveArrived }) {
+    if (letter.slot !== this.#slot) return why && toast(why);
     if (!mayHaveArrived) this.#draft.key = null;
     this.#mark(why);
     this.#save();
+    return undefined;
   }
 
   running(on, stopping) {
@@ -154,22 +156,19 @@ export class Composer {
 
   #takeFiles() {
     const picker = by("picker");
-    by("attach").addEventListener("click", () => picker.click());
-    picker.addEventListener("change", () => {
+    by("attach").onclick = () => picker.click();
+    picker.onchange = () => {
       this.#attach([...picker.files]);
       picker.value = "";
-    });
-    this.#field.addEventListener("paste", (event) => {
-      if (!event.clipboardData.files.length) return;
+    };
+    const take = (event, { files }) => {
+      if (!files.length) return;
       event.preventDefault();
-      this.#attach([...event.clipboardData.files]);
-    });
-    const main = by("main");
-    main.addEventListener("dragover", (event) => event.preventDefault());
-    main.addEventListener("drop", (event) => {
-      event.preventDefault();
-      this.#attach([...event.dataTransfer.files]);
-    });
+      this.#attach([...files]);
+    };
+    this.#field.onpaste = (event) => take(event, event.clipboardData);
+    by("main").ondrop = (event) => take(event, event.dataTransfer);
+    by("main").ondragover = (event) => event.preventDefault();
   }
 
   async #attach(files) {

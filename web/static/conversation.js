@@ -2,14 +2,15 @@
 //
 // The server is what is true. `sync()` asks it; streams, other tabs and the clock only say when to ask.
 
+import { Absence } from "./absence.js";
 import * as api from "./api.js";
+import { freshly } from "./fresh.js";
+import { Known } from "./known.js";
 import { emptyView, reduce } from "./reducer.js";
-import { asSeen, merge, turnsOf } from "./transcript.js";
 import { takeSlot, Watcher } from "./watch.js";
 
 const PAGE_OF_ITEMS = 60;
-const HIDDEN_KEEPS_STREAM_MS = 5000;
-const HIDDEN_ASKS_EVERY_MS = 5000;
+const DEAD_AFTER_MS = 3000; // without a word, while the server has said more
 
 export class Conversation {
   session = null;
@@ -18,15 +19,12 @@ export class Conversation {
   stopping = false;
   loaded = false;
   failure = null; // why it could not be loaded
-  #known = { items: [], more: false };
-  #seen = new Map(); // turn id -> the live view at its end
-  #turns = null;
+  #known = new Known();
   #watcher = null;
   #question = 0;
   #closed = false;
-  #hiddenTimer = null;
-  #syncing = null;
-  #askAgain = false;
+  #absence = new Absence(() => this.#lookFromAfar());
+  #toldOf = null; // the change in the list that made it ask
 
   // `hooks`: changed(), ended(view), waiting(view), lostSession(), refused(error).
   constructor(id, hooks, session = null) {
@@ -37,10 +35,6 @@ export class Conversation {
 
   get more() {
     return this.#known.more;
-  }
-
-  get lastSeq() {
-    return this.#known.items.at(-1)?.seq ?? 0;
   }
 
   get isRunning() {
@@ -56,58 +50,32 @@ export class Conversation {
     return this.#watcher?.attempt ?? 0;
   }
 
-  // Every turn, oldest first; the running one last.
   get turns() {
-    this.#turns ??= turnsOf(this.#known.items).map((turn) => asSeen(turn, this.#seen.get(turn.turnId)));
-    if (!this.live) return this.#turns;
-    const index = this.#turns.findLastIndex((turn) => turn.turnId === this.live.turnId);
-    const logged = index < 0 ? { user: null, evidence: null } : this.#turns[index];
-    if (logged.evidence) return this.#turns;
-    const running = { ...this.live, key: this.live.turnId ?? "sending", user: logged.user, evidence: null };
-    return index < 0 ? [...this.#turns, running] : this.#turns.with(index, running);
+    return this.#known.turns(this.live);
   }
 
   close() {
     this.#closed = true;
     this.#question += 1;
-    clearTimeout(this.#hiddenTimer);
+    this.#absence.end();
     this.#watcher?.close();
   }
 
-  // Asks the server what is true, and takes it over. Never two questions at once; who asks while one is on its
-  // way gets the answer to the next, since the first may already be old.
-  sync() {
-    if (this.#syncing) {
-      this.#askAgain = true;
-      return this.#syncing;
-    }
-    this.#syncing = this.#askUntilFresh().finally(() => (this.#syncing = null));
-    return this.#syncing;
-  }
-
-  async #askUntilFresh() {
-    let answered;
-    do {
-      this.#askAgain = false;
-      answered = await this.#ask();
-    } while (this.#askAgain && !this.#closed);
-    return answered;
-  }
+  // Asks the server what is true, and takes it over.
+  sync = freshly(() => this.#ask());
 
   async #ask() {
+    if (this.#closed) return;
     const question = ++this.#question;
     let answer;
     try {
       answer = await api.readSession(this.id, { limit: PAGE_OF_ITEMS });
     } catch (error) {
-      if (this.#closed) return false;
-      this.#unanswered(error);
-      return false;
+      if (!this.#closed) this.#unanswered(error);
+      return;
     }
     // a turn that began meanwhile makes this answer old
-    if (this.#closed || question !== this.#question) return false;
-    this.#take(answer);
-    return true;
+    if (!this.#closed && question === this.#question) this.#take(answer);
   }
 
   #unanswered(error) {
@@ -119,15 +87,21 @@ export class Conversation {
 
   #take(answer) {
     this.session = answer.session;
-    this.#known = merge(this.#known, answer);
-    this.#turns = null;
+    this.#known.take(answer);
     this.loaded = true;
     this.failure = null;
     if (answer.turn_active && answer.turn) {
       this.stopping ||= answer.turn.state === "stopping";
       this.#follow(answer.turn.id);
+      if (this.#isDead(answer.turn)) this.#watcher.start();
     } else this.#settle();
     this.hooks.changed();
+  }
+
+  // A stream that broke while the machine slept does not say so: the server is ahead of it, and it is silent.
+  #isDead(turn) {
+    const isQuiet = performance.now() - this.changedAt > DEAD_AFTER_MS;
+    return this.live?.turnId === turn.id && turn.last_seq > this.live.seq && isQuiet && this.connection === "streaming";
   }
 
   // Nothing runs: no stream, no spinner.
@@ -141,11 +115,10 @@ export class Conversation {
   }
 
   async loadEarlier() {
-    const before = this.#known.items[0]?.seq;
+    const before = this.#known.firstSeq;
     const answer = await api.readSession(this.id, { before, limit: PAGE_OF_ITEMS });
-    if (this.#closed || before !== this.#known.items[0]?.seq) return;
-    this.#known = { items: [...answer.items, ...this.#known.items], more: answer.more };
-    this.#turns = null;
+    if (this.#closed || before !== this.#known.firstSeq) return;
+    this.#known.takeEarlier(answer);
     this.hooks.changed();
   }
 
@@ -154,34 +127,28 @@ export class Conversation {
     const slot = await takeSlot();
     try {
       const { turnId, response } = await api.startTurn(this.id, { ...request, detached: !slot });
-      this.#begin(turnId, request.message, response, slot);
+      if (!this.#closed) return this.#begin(turnId, request.message, response, slot);
+      response?.body.cancel(); // somebody turned to another conversation meanwhile; the turn goes on
+      slot?.();
     } catch (error) {
       slot?.();
       throw error;
     }
+    return undefined;
   }
 
   #begin(turnId, message, response, slot) {
     this.#question += 1; // an answer that is still on its way does not know this turn
     this.stopping = false;
-    if (message !== undefined) this.#sent(turnId, message);
+    this.loaded = true;
+    if (message !== undefined) this.#known.sent(turnId, message);
     this.#follow(turnId, response, slot);
     this.hooks.changed();
     if (!this.session) this.sync();
   }
 
-  // The message stands in the log now; its row's number comes with the next answer.
-  #sent(turnId, text) {
-    const seq = this.lastSeq + 0.5;
-    const item = { seq, turn_id: turnId, kind: "user", text, created_at: new Date().toISOString() };
-    if (this.#known.items.some((known) => known.kind === "user" && known.turn_id === turnId)) return;
-    this.#known = { ...this.#known, items: [...this.#known.items, item] };
-    this.#turns = null;
-    this.loaded = true;
-  }
-
   #follow(turnId, response = null, slot = null) {
-    if (!response && this.#seen.has(turnId)) return;
+    if (!response && this.#known.hasSeenEndOf(turnId)) return;
     if (!response && this.#watcher?.turnId === turnId && !this.#watcher.isOver) {
       if (this.#watcher.state === "paused" && !document.hidden) this.#watcher.start();
       return;
@@ -201,7 +168,7 @@ export class Conversation {
       cursor: () => (this.live?.seq ? `${this.live.turnId}:${this.live.seq}` : ""),
       events: (events) => this.#receive(events),
       ended: () => this.sync(),
-      gone: (refused) => (refused.status === 401 ? this.hooks.refused(refused) : this.#lost(turnId)),
+      gone: () => this.#lost(turnId),
       changed: () => this.hooks.changed(),
     };
   }
@@ -230,7 +197,7 @@ export class Conversation {
 
   #ended() {
     this.stopping = false;
-    this.#seen.set(this.live.turnId, this.live);
+    this.#known.saw(this.live);
     this.hooks.ended(this.live);
   }
 
@@ -264,24 +231,16 @@ export class Conversation {
     this.hooks.changed();
   }
 
-  // The tab was hidden: the stream is given up after a while, and the turn is looked after by a plain question.
   hidden() {
-    clearTimeout(this.#hiddenTimer);
-    this.#hiddenTimer = setTimeout(() => this.#leave(), HIDDEN_KEEPS_STREAM_MS);
+    this.#absence.begin();
   }
 
-  async #leave() {
-    if (!document.hidden || this.#closed) return;
-    if (this.isRunning && this.#watcher && !this.#watcher.isOver) this.#watcher.pause();
-    if (this.isRunning) await this.#askFromAfar();
-    this.#hiddenTimer = setTimeout(() => this.#leave(), HIDDEN_ASKS_EVERY_MS);
-  }
-
-  async #askFromAfar() {
-    const turnId = this.live.turnId;
+  async #lookFromAfar() {
+    if (!this.isRunning || this.#closed) return;
+    if (!this.#watcher.isOver) this.#watcher.pause();
     let turn;
     try {
-      turn = await api.readTurn(this.id, turnId);
+      turn = await api.readTurn(this.id, this.live.turnId);
     } catch (error) {
       if (error instanceof api.Refused) await this.sync();
       return; // asked again in a while
@@ -295,9 +254,19 @@ export class Conversation {
 
   // Somebody looks again, or the network is back.
   visible() {
-    clearTimeout(this.#hiddenTimer);
+    this.#absence.end();
     if (this.connection === "lost") this.#watcher.start();
     else this.#watcher?.hurry();
     return this.sync();
+  }
+
+  // What the list of all conversations says of this one; what is news in it, it asks for.
+  hear(row) {
+    if (!this.session) return;
+    if (row.title !== this.session.title) this.session = { ...this.session, title: row.title };
+    const isNews = row.updated_at !== this.#toldOf && row.updated_at !== this.session.updated_at;
+    if (row.turn_active === this.isRunning && (!isNews || this.isRunning)) return;
+    this.#toldOf = row.updated_at;
+    this.sync();
   }
 }

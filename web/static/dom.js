@@ -1,7 +1,10 @@
-// Elements made by hand: `h("button", {class: "quiet", onclick: f}, "copy")`.
+// Elements made by hand: `h("p.muted", { onclick: f }, "words", child)`; without properties, the children follow.
 
-export function h(tag, properties = {}, ...children) {
+export function h(kind, ...children) {
+  const [tag, ...classes] = kind.split(".");
   const element = document.createElement(tag);
+  const properties = children[0]?.constructor === Object ? children.shift() : {};
+  element.classList.add(...classes);
   for (const [name, value] of Object.entries(properties)) set(element, name, value);
   element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
   return element;
@@ -14,8 +17,20 @@ function set(element, name, value) {
   else element.setAttribute(name, value === true ? "" : String(value));
 }
 
-export const button = (label, act, properties = {}) =>
-  h("button", { type: "button", onclick: act, text: label, ...properties });
+// Nothing happens when it is pressed again meanwhile. A disabled one would lose the focus.
+export function button(label, act, properties = {}) {
+  let busy = false;
+  const pressed = async () => {
+    if (busy) return;
+    busy = true;
+    try {
+      await act();
+    } finally {
+      busy = false;
+    }
+  };
+  return h("button", { type: "button", onclick: pressed, text: label, ...properties });
+}
 
 // One of the page's own drawings; the paths are ours, on a 16 x 16 grid.
 const DRAWINGS = {
@@ -28,15 +43,17 @@ const DRAWINGS = {
 };
 
 export function icon(name) {
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("viewBox", "0 0 16 16");
-  svg.setAttribute("class", `icon icon-${name}`);
-  svg.setAttribute("aria-hidden", "true");
-  const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-  path.setAttribute("d", DRAWINGS[name]);
-  svg.append(path);
-  return svg;
+  const drawn = (tag, attributes, ...children) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    element.append(...children);
+    return element;
+  };
+  const path = drawn("path", { d: DRAWINGS[name] });
+  return drawn("svg", { viewBox: "0 0 16 16", class: `icon icon-${name}`, "aria-hidden": "true" }, path);
 }
+
+export const by = (id) => document.getElementById(id);
 
 // Sets the text only when it differs, so that a selection in it, or a screen reader, is not disturbed.
 export function setText(element, text) {
@@ -47,18 +64,27 @@ export function isEditable(element) {
   return element instanceof HTMLElement && element.matches("input, textarea, select, [contenteditable]");
 }
 
-// `crypto.randomUUID` exists on secure origins only; a house network is often plain http.
-export function uuid() {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  bytes[6] = (bytes[6] & 0x0f) | 0x40;
-  bytes[8] = (bytes[8] & 0x3f) | 0x80;
-  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+const STEPS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
+
+// The arrows move the focus along `elements`, round their ends. Returns who has it now; undefined for any other key.
+export function walk(elements, event) {
+  const step = STEPS[event.key];
+  if (!step) return undefined;
+  event.preventDefault();
+  const next = elements.at((elements.indexOf(document.activeElement) + step) % elements.length);
+  next.focus();
+  return next;
 }
 
-export async function copyText(text) {
+// Sixteen bytes by chance; `crypto.randomUUID` exists on secure origins only, and a house network is often plain http.
+export const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16)).join("-");
+
+// Enter sends; with Shift it is a new line, and in the middle of composing a character it belongs to that.
+export const isSend = (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing;
+
+async function copyText(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
-  const area = h("textarea", { class: "offscreen" });
+  const area = h("textarea.visually-hidden");
   area.value = text;
   document.body.append(area);
   area.select();
@@ -67,12 +93,18 @@ export async function copyText(text) {
 }
 
 // A small button that copies and says so.
-export function copyButton(textOf, label = "copy") {
+export function copyButton(textOf) {
   const copy = async () => {
     await copyText(textOf());
     setText(element, "copied");
-    setTimeout(() => setText(element, label), 1500);
+    setTimeout(() => setText(element, "copy"), 1500);
   };
-  const element = button(label, copy, { class: "quiet" });
+  const element = button("copy", copy, { class: "quiet" });
   return element;
+}
+
+// What is shown as it is written, under a line with its name and a button that copies it.
+export function codeBox(label, content, { dir = "ltr", name = label }) {
+  const pre = h("pre", { tabindex: "0", dir, "aria-label": name }, content);
+  return h("div.code", h("div.code-head", h("span", label), copyButton(() => pre.textContent)), pre);
 }

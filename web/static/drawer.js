@@ -1,11 +1,10 @@
 // The list of conversations on a narrow screen: in by button or swipe, out by a touch beside it.
 
-import { icon } from "./dom.js";
+import { by, icon } from "./dom.js";
 
 const EDGE_PX = 30;
 const FAR_PX = 60;
 const STRAIGHT_PX = 40;
-const by = (id) => document.getElementById(id);
 
 export const isOpen = () => document.body.classList.contains("drawer-open");
 export const isNarrow = () => matchMedia("(max-width: 800px)").matches;
@@ -21,8 +20,9 @@ export function setDrawer(open) {
 
 export function listenToDrawer() {
   by("drawer").append(icon("menu"));
-  by("drawer").addEventListener("click", () => setDrawer(true));
-  by("shade").addEventListener("click", () => setDrawer(false));
+  by("drawer").onclick = () => setDrawer(true);
+  by("shade").onclick = () => setDrawer(false);
+  addEventListener("popstate", () => setDrawer(false)); // also when the conversation that was chosen is open already
   let from = null;
   const began = (event) => (from = event.touches.length === 1 ? event.touches[0] : null);
   const ended = (event) => {

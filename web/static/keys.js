@@ -18,8 +18,8 @@ const KEYS = [
 ];
 
 export function showKeys() {
-  const rows = KEYS.map(([key, act]) => h("div", {}, h("dt", {}, h("kbd", { text: key })), h("dd", { text: act })));
-  openDialog("Keys", h("dl", { class: "keys" }, ...rows));
+  const rows = KEYS.map(([key, act]) => h("div", h("dt", h("kbd", key)), h("dd", act)));
+  openDialog("Keys", h("dl.keys", ...rows));
 }
 
 // `actions`: a function per key; "Escape" works in fields too.

@@ -2,7 +2,7 @@
 
 import { pause, renderBlocks } from "./api.js";
 import { Blocks } from "./blocks.js";
-import { copyButton, h } from "./dom.js";
+import { codeBox, h } from "./dom.js";
 
 const CACHED = 3000;
 const BATCH_BLOCKS = 40;
@@ -39,7 +39,7 @@ export class MarkdownBody {
   #count = 0;
 
   constructor() {
-    this.element = h("div", { class: "markdown" });
+    this.element = h("div.markdown");
   }
 
   // Shows `text`; while `live`, its last block is still growing.
@@ -69,7 +69,7 @@ export class MarkdownBody {
   }
 
   #finish(block) {
-    const element = this.#open ? this.#open.close() : h("div", { class: "block" });
+    const element = this.#open ? this.#open.close() : h("div.block");
     if (!this.#open) this.element.append(element);
     this.#open = null;
     this.#count += 1;
@@ -94,7 +94,7 @@ class OpenBlock {
   #closed = false;
 
   constructor() {
-    this.element = h("div", { class: "block open" });
+    this.element = h("div.block.open");
   }
 
   set(source, fence) {
@@ -115,7 +115,7 @@ class OpenBlock {
   #showCode(source, language) {
     if (!this.#code) {
       this.#code = h("code");
-      this.element.replaceChildren(codeBox(this.#code, language));
+      this.element.replaceChildren(box(this.#code, language));
     }
     growPlain(this.#code, source.slice(source.indexOf("\n") + 1));
   }
@@ -145,7 +145,7 @@ class OpenBlock {
   #put(source, html) {
     this.#rendered = source;
     apply(this.element, html);
-    this.#tail = h("span", { class: "tail" });
+    this.#tail = h("span.tail");
     lastTextBox(this.element)?.append(this.#tail);
     this.#showTail();
   }
@@ -219,10 +219,10 @@ function apply(element, html) {
   for (const code of element.querySelectorAll("pre > code")) {
     const language = /language-(\S+)/.exec(code.className)?.[1] || "";
     const pre = code.parentElement;
-    pre.replaceWith(codeBox(code, language));
+    pre.replaceWith(box(code, language));
   }
   for (const table of element.querySelectorAll("table")) {
-    const box = h("div", { class: "table", tabindex: "0", role: "region", "aria-label": "table" });
+    const box = h("div.table", { tabindex: "0", role: "region", "aria-label": "table" });
     table.replaceWith(box);
     box.append(table);
   }
@@ -231,19 +231,9 @@ function apply(element, html) {
   }
 }
 
-function codeBox(code, language) {
-  const head = h(
-    "div",
-    { class: "code-head" },
-    h("span", { text: language || "code" }),
-    copyButton(() => code.textContent),
-  );
-  const pre = h("pre", { tabindex: "0", dir: "ltr", "aria-label": `code ${language}`.trim() }, code);
-  return h("div", { class: "code" }, head, pre);
-}
+const box = (code, language) => codeBox(language || "code", code, { name: `code ${language}`.trim() });
 
 function plain(element, text) {
-  element.classList.add("plain");
   element.replaceChildren();
   growPlain(element, text);
 }
@@ -260,7 +250,7 @@ function growPlain(element, text) {
     const room = pieceEnd(text, shown);
     const part = text.slice(shown, room);
     if (!piece) {
-      piece = h("span", { class: "piece" });
+      piece = h("span.piece");
       element.append(piece);
     }
     if (piece.textContent !== part) piece.textContent = part;

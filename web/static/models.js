@@ -1,10 +1,10 @@
 // Which model the next message asks first; "automatic" is the configured order.
 
 import { get } from "./api.js";
-import { h } from "./dom.js";
+import { by, h } from "./dom.js";
 
 const place = "timothy:model";
-const field = () => document.getElementById("model");
+const field = () => by("model");
 
 // The chosen model's id, or undefined.
 export const chosenModel = () => field().value || undefined;

@@ -1,6 +1,8 @@
 // What the server says of all conversations, asked again and again while somebody looks.
 
 import * as api from "./api.js";
+import { isNo } from "./attempt.js";
+import { freshly } from "./fresh.js";
 
 const EVERY_MS = 900; // so that two windows agree within a second
 const EVERY_AT_REST_MS = 5000;
@@ -17,11 +19,9 @@ export class Overview {
   #limit = STEP;
   #timer = null;
   #lastTouch = Date.now();
-  #asking = null;
-  #again = false;
   #stopped = true;
 
-  // `hooks`: changed(), answered(), signedOut().
+  // `hooks`: changed(), answered().
   constructor(hooks) {
     this.hooks = hooks;
     const touched = () => (this.#lastTouch = Date.now());
@@ -42,13 +42,19 @@ export class Overview {
     clearTimeout(this.#timer);
   }
 
-  // Asks now, and from now on. Who asks while a question is on its way gets the answer to a later one.
+  // Asks now, and from now on.
   ask() {
     this.#stopped = false;
-    if (this.#asking) this.#again = true;
-    else this.#asking = this.#askUntilFresh().finally(() => (this.#asking = null));
-    return this.#asking;
+    return this.#ask();
   }
+
+  #ask = freshly(async () => {
+    clearTimeout(this.#timer);
+    if (this.#stopped) return;
+    await this.#askOnce();
+    this.hooks.changed();
+    this.#planNext();
+  });
 
   seen() {
     this.#lastTouch = Date.now();
@@ -59,16 +65,6 @@ export class Overview {
     this.isAway = true;
     this.trouble = "The network is away.";
     this.hooks.changed();
-  }
-
-  async #askUntilFresh() {
-    clearTimeout(this.#timer);
-    do {
-      this.#again = false;
-      await this.#askOnce();
-    } while (this.#again && !this.#stopped);
-    this.hooks.changed();
-    this.#planNext();
   }
 
   #planNext() {
@@ -92,11 +88,9 @@ export class Overview {
   }
 
   #unanswered(error) {
-    if (error instanceof api.Refused && error.status === 401) return this.hooks.signedOut();
-    if (!(error instanceof api.Refused || error instanceof api.Unreachable)) throw error;
+    if (!isNo(error)) throw error;
     this.isAway = error instanceof api.Unreachable;
     this.trouble = this.isAway ? "The server cannot be reached." : `The server has trouble: ${error.message}`;
-    return undefined;
   }
 
   async #askWhoWaits() {

@@ -1,6 +1,6 @@
 // The pieces of a turn: one small class per kind, each with `element` and `update(part, live)`.
 
-import { button, copyButton, h, setText } from "./dom.js";
+import { button, codeBox, h, setText } from "./dom.js";
 import { MarkdownBody } from "./markdown.js";
 import { danger, decided, duration, telling, toolState } from "./words.js";
 
@@ -13,39 +13,47 @@ class Text {
   }
 }
 
-// Folded, and filled only while it is open: a model may think for pages.
-class Reasoning {
-  #text = "";
-  #summary = h("summary", { text: "thinking" });
-  #body = h("div", { class: "reasoning-text" });
-  element = h("details", { class: "reasoning fold" }, this.#summary, this.#body);
+// Folded, and filled by `fill(part)` only while it is open: a model may think for pages.
+class Fold {
+  #part = null;
+  #body;
 
-  constructor() {
-    this.element.addEventListener("toggle", () => this.#fill());
+  constructor(kind, ...summary) {
+    this.#body = h("div", { class: `${kind}-body` });
+    this.summary = h("summary", ...summary);
+    this.element = h("details", { class: `${kind} fold`, ontoggle: () => this.show(this.#part) }, this.summary, this.#body);
   }
 
-  update(part, live) {
-    this.#text = part.text;
-    setText(this.#summary, live ? "thinking" : "thoughts");
-    this.#fill();
-  }
-
-  #fill() {
-    if (this.element.open) setText(this.#body, this.#text);
+  show(part) {
+    this.#part = part;
+    if (this.element.open) this.fill(this.#body, part);
   }
 }
 
-class Tool {
-  #name = h("span", { class: "tool-name" });
-  #telling = h("span", { class: "tool-telling", dir: "ltr" });
-  #state = h("span", { class: "tool-state" });
-  #summary = h("summary", {}, this.#name, this.#telling, this.#state);
-  #body = h("div", { class: "tool-body" });
+class Reasoning extends Fold {
+  constructor() {
+    super("reasoning");
+  }
+
+  update(part, live) {
+    setText(this.summary, live ? "thinking" : "thoughts");
+    this.show(part);
+  }
+
+  fill(body, { text }) {
+    setText(body, text);
+  }
+}
+
+class Tool extends Fold {
+  #name = h("span.tool-name");
+  #telling = h("span.tool-telling", { dir: "ltr" });
+  #state = h("span.tool-state");
   #part = null;
-  element = h("details", { class: "tool fold" }, this.#summary, this.#body);
 
   constructor() {
-    this.element.addEventListener("toggle", () => this.#fill());
+    super("tool");
+    this.summary.append(this.#name, this.#telling, this.#state);
   }
 
   update(part) {
@@ -54,41 +62,34 @@ class Tool {
     this.element.dataset.status = part.status;
     setText(this.#name, part.name);
     setText(this.#telling, telling(part.input));
-    const time = part.durationMs === null ? "" : ` · ${duration(part.durationMs)}`;
+    const time = part.duration_ms == null ? "" : ` · ${duration(part.duration_ms)}`;
     setText(this.#state, toolState(part) + time);
-    this.#fill();
+    this.show(part);
   }
 
-  #fill() {
-    if (!this.element.open) return;
-    const part = this.#part;
-    const input = part.input === null ? "" : JSON.stringify(part.input, null, 2);
-    this.#body.replaceChildren(
-      ...labelled("arguments", input),
-      ...labelled(part.truncated ? "result (its beginning)" : "result", part.preview),
+  fill(body, { input, preview, truncated }) {
+    body.replaceChildren(
+      ...labelled("arguments", input && JSON.stringify(input, null, 2)),
+      ...labelled(truncated ? "result (its beginning)" : "result", preview),
     );
   }
 }
 
-function labelled(label, text) {
-  if (!text) return [];
-  const head = h("div", { class: "code-head" }, h("span", { text: label }), copyButton(() => text));
-  return [h("div", { class: "code" }, head, h("pre", { tabindex: "0", "aria-label": label, dir: "auto", text }))];
-}
+const labelled = (label, text) => (text ? [codeBox(label, text, { dir: "auto" })] : []);
 
 // Asks a person, and shows what was said. `decide(id, decision)` comes from the page.
 class Permission {
   #part = null;
   #decide;
-  #title = h("p", { class: "permission-title" });
+  #title = h("p.permission-title");
   #what = h("pre", { tabindex: "0", dir: "auto", "aria-label": "what will be done" });
-  #why = h("p", { class: "permission-why", dir: "auto" });
-  #count = h("span", { class: "permission-count" });
-  #choices = h("div", { class: "permission-choices" });
-  #said = h("p", { class: "permission-said" });
+  #why = h("p.permission-why", { dir: "auto" });
+  #count = h("span.permission-count");
+  #choices = h("div.permission-choices");
+  #said = h("p.permission-said");
   element = h(
-    "section",
-    { class: "permission", tabindex: "-1", role: "group", "aria-label": "permission" },
+    "section.permission",
+    { tabindex: "-1", role: "group", "aria-label": "permission" },
     this.#title,
     this.#what,
     this.#why,
@@ -107,18 +108,10 @@ class Permission {
   }
 
   #choice(decision, label, key) {
-    const choose = async () => {
-      this.#enable(false);
-      await this.#decide(this.#part.id, decision);
-      this.#enable(true);
-    };
+    const choose = () => this.#decide(this.#part.id, decision);
     const element = button(label, choose, { "data-decision": decision, "aria-keyshortcuts": key });
     element.append(h("kbd", { text: key, "aria-hidden": "true" }));
     return element;
-  }
-
-  #enable(on) {
-    for (const choice of this.#choices.querySelectorAll("button")) choice.disabled = !on;
   }
 
   update(part) {
@@ -139,7 +132,7 @@ class Permission {
 
   // The seconds that are left to answer.
   tick() {
-    const left = Math.max(0, Date.parse(this.#part.expiresAt) - Date.now());
+    const left = Math.max(0, Date.parse(this.#part.expires_at) - Date.now());
     setText(this.#count, Number.isFinite(left) ? `${duration(Math.ceil(left / 1000) * 1000)} left` : "");
   }
 }
@@ -150,38 +143,30 @@ function described(input) {
   return entries.map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join("\n");
 }
 
+const NOTICES = {
+  retry: (part) => `trying again in ${duration(part.delay_ms)} (${part.code})`,
+  failover: (part) => `${part.from} could not answer (${part.code}); ${part.to} goes on`,
+  compaction: () => "earlier messages were summed up here",
+};
+
 class Notice {
-  element = h("p", { class: "notice" });
+  element = h("p.notice");
 
   update(part) {
-    setText(this.element, NOTICES[part.kind](part));
+    setText(this.element, NOTICES[part.kind]?.(part) ?? part.kind);
   }
 }
 
-const NOTICES = {
-  retry: (part) => `trying again in ${duration(part.delayMs)} (${part.code})`,
-  failover: (part) => `${part.from} could not answer (${part.code}); ${part.to} goes on`,
-  note: (part) => (part.code === "compaction" ? "earlier messages were summed up here" : part.code),
-};
+const KINDS = { text: Text, reasoning: Reasoning, tool: Tool, permission: Permission };
 
-const KINDS = {
-  text: Text,
-  reasoning: Reasoning,
-  tool: Tool,
-  permission: Permission,
-  retry: Notice,
-  failover: Notice,
-  note: Notice,
-};
-
-export const newPart = (kind, page) => new KINDS[kind](page);
+export const newPart = (kind, page) => new (KINDS[kind] ?? Notice)(page);
 
 // Three calls or more in a row, all over, stand behind one line.
 export class ToolGroup {
   #summary = h("summary");
-  #list = h("div", { class: "tool-list" });
+  #list = h("div.tool-list");
   #tools = [];
-  element = h("details", { class: "tool-group fold" }, this.#summary, this.#list);
+  element = h("details.tool-group.fold", this.#summary, this.#list);
 
   update(parts) {
     const failed = parts.filter((part) => part.status !== "ok").length;

@@ -1,7 +1,8 @@
 // The view follows the end while the reader is there, and else stays where the reader is.
 
+import { by } from "./dom.js";
+
 const AT_END_PX = 60;
-const by = (id) => document.getElementById(id);
 
 export class Follower {
   isFollowing = true;
@@ -20,9 +21,9 @@ export class Follower {
       this.show();
     };
     this.#scroll.addEventListener("scroll", moved, { passive: true });
-    new ResizeObserver(() => this.keep()).observe(by("column"));
-    new ResizeObserver(() => this.keep()).observe(this.#scroll);
-    by("newer").addEventListener("click", () => this.toEnd());
+    const sizes = new ResizeObserver(() => this.keep());
+    for (const element of [by("column"), this.#scroll]) sizes.observe(element);
+    by("newer").onclick = () => this.toEnd();
   }
 
   #isAtEnd() {

@@ -1,12 +1,10 @@
 // The list of conversations: marks, search, rename, archive, export, delete with undo.
 
-import { button, h, icon, setText } from "./dom.js";
+import { button, by, h, icon, setText, walk } from "./dom.js";
 import { toast } from "./toast.js";
 import { ago, titleOf } from "./words.js";
 
-const UNDO_MS = 6000;
 const SEARCH_AFTER_MS = 200;
-const by = (id) => document.getElementById(id);
 
 export class Sidebar {
   #rows = new Map();
@@ -21,8 +19,8 @@ export class Sidebar {
     this.actions = actions;
     this.#searches();
     this.#walks();
-    by("show-archived").addEventListener("change", () => this.#show());
-    by("sessions-more").addEventListener("click", () => actions.more());
+    by("show-archived").onchange = () => this.#show();
+    by("sessions-more").onclick = actions.more;
   }
 
   // `sessions` as the API lists them; `facts`: {currentId, waiting: Set of ids, more}.
@@ -62,42 +60,33 @@ export class Sidebar {
     const field = by("search");
     let timer = null;
     let asked = 0;
-    field.addEventListener("input", () => {
+    const search = async () => {
+      const query = field.value.trim();
+      const question = ++asked;
+      const found = query ? await this.actions.search(query) : null;
+      if (question !== asked) return;
+      this.#found = found;
+      this.#show();
+    };
+    field.oninput = () => {
       clearTimeout(timer);
-      timer = setTimeout(async () => {
-        const query = field.value.trim();
-        const question = ++asked;
-        const found = query ? await this.actions.search(query) : null;
-        if (question !== asked) return;
-        this.#found = found;
-        this.#show();
-      }, SEARCH_AFTER_MS);
-    });
-    field.addEventListener("keydown", (event) => {
-      if (event.key === "ArrowDown") this.#focusRow(0, event);
+      timer = setTimeout(search, SEARCH_AFTER_MS);
+    };
+    field.onkeydown = (event) => {
       if (event.key !== "Escape") return;
       event.stopPropagation();
       if (!field.value) field.blur();
       field.value = "";
-      field.dispatchEvent(new Event("input"));
-    });
+      search();
+    };
   }
 
+  // Up and down lead through the field and the list under it.
   #walks() {
-    by("sessions").addEventListener("keydown", (event) => {
-      const links = [...by("sessions").querySelectorAll("a")];
-      const index = links.indexOf(event.target);
-      if (index < 0) return;
-      if (event.key === "ArrowDown") this.#focusRow(index + 1, event);
-      if (event.key === "ArrowUp") this.#focusRow(index - 1, event);
-    });
-  }
-
-  #focusRow(index, event) {
-    event.preventDefault();
-    const links = by("sessions").querySelectorAll("a");
-    if (index < 0) by("search").focus();
-    else links[Math.min(index, links.length - 1)]?.focus();
+    by("sidebar").onkeydown = (event) => {
+      if (!/^Arrow(Up|Down)$/.test(event.key) || !event.target.matches("#search, #sessions a")) return;
+      walk([by("search"), ...by("sessions").querySelectorAll("a")], event);
+    };
   }
 
   menu(session, row, opener) {
@@ -110,8 +99,14 @@ export class Sidebar {
       return button(label, chosen, { role: "menuitem" });
     };
     const menu = h(
-      "div",
-      { class: "menu", role: "menu", popover: "auto", "aria-label": titleOf(session) },
+      "div.menu",
+      {
+        role: "menu",
+        popover: "auto",
+        "aria-label": titleOf(session),
+        ontoggle: (event) => event.newState === "closed" && menu.isConnected && close(),
+        onkeydown: (event) => walk([...menu.children], event),
+      },
       item("Rename", () => row.rename()),
       item(session.archived ? "Unarchive" : "Archive", () => this.actions.archive(session.id, !session.archived)),
       item("Export as text", () => download(session.id, "markdown")),
@@ -123,23 +118,12 @@ export class Sidebar {
       opener.setAttribute("aria-expanded", "false");
       opener.focus();
     };
-    menu.addEventListener("toggle", (event) => event.newState === "closed" && menu.isConnected && close());
-    menu.addEventListener("keydown", (event) => this.#walkMenu(menu, event));
     this.#menu = menu;
     document.body.append(menu);
     menu.showPopover();
     place(menu, opener);
     opener.setAttribute("aria-expanded", "true");
     menu.firstElementChild.focus();
-  }
-
-  #walkMenu(menu, event) {
-    const items = [...menu.children];
-    const index = items.indexOf(document.activeElement);
-    const next = { ArrowDown: index + 1, ArrowUp: index - 1 }[event.key];
-    if (next === undefined) return;
-    event.preventDefault();
-    items[(next + items.length) % items.length].focus();
   }
 
   // It goes out of sight now; the request leaves when the time to undo is over.
@@ -154,7 +138,6 @@ export class Sidebar {
     toast(`Deleted “${titleOf(session)}”`, {
       action: "Undo",
       act: restore,
-      stays: UNDO_MS,
       gone: () => this.actions.remove(session.id).catch(restore),
     });
   }
@@ -178,20 +161,28 @@ function place(menu, opener) {
 
 class Row {
   #session = null;
-  #title = h("span", { class: "session-title", dir: "auto" });
-  #when = h("span", { class: "session-when" });
-  #mark = h("span", { class: "mark" });
-  #link = h("a", {}, this.#title, this.#mark, this.#when);
-  #more = h("button", { type: "button", class: "icon-button", "aria-haspopup": "menu", "aria-expanded": "false" }, icon("dots"));
-  element = h("li", {}, this.#link, this.#more);
+  #title = h("span.session-title", { dir: "auto" });
+  #when = h("span.session-when");
+  #mark = h("span.mark");
+  #more = h(
+    "button",
+    { type: "button", class: "icon-button", "aria-haspopup": "menu", "aria-expanded": "false", onclick: () => this.#menu() },
+    icon("dots"),
+  );
+  #link = h("a", { onkeydown: (event) => this.#pressed(event) }, this.#title, this.#mark, this.#when);
+  element = h("li", this.#link, this.#more);
 
   constructor(sidebar) {
     this.sidebar = sidebar;
-    this.#more.addEventListener("click", () => sidebar.menu(this.#session, this, this.#more));
-    this.#link.addEventListener("keydown", (event) => {
-      if (event.key === "Delete") sidebar.remove(this.#session);
-      if (event.key === "F2") this.rename();
-    });
+  }
+
+  #menu() {
+    this.sidebar.menu(this.#session, this, this.#more);
+  }
+
+  #pressed({ key }) {
+    if (key === "Delete") this.sidebar.remove(this.#session);
+    if (key === "F2") this.rename();
   }
 
   update(session, facts) {
@@ -219,12 +210,12 @@ class Row {
       this.#link.focus();
       if (keep && title && title !== this.#session.title) this.sidebar.actions.rename(this.#session.id, title);
     };
-    field.addEventListener("keydown", (event) => {
+    field.onkeydown = (event) => {
       event.stopPropagation();
       if (event.key === "Enter") close(true);
       if (event.key === "Escape") close(false);
-    });
-    field.addEventListener("blur", () => close(true));
+    };
+    field.onblur = () => close(true);
     this.#link.replaceWith(field);
     field.focus();
     field.select();

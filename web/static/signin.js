@@ -26,16 +26,15 @@ async function trade(token) {
 // Says how to get in; `entered` runs once somebody is.
 export function showSignIn(element, wrongToken, entered) {
   const field = h("input", { id: "token", type: "password", autocomplete: "off", required: true });
-  const trouble = h("p", { class: "danger", role: "alert" });
+  const trouble = h("p.danger", { role: "alert" });
   trouble.textContent = wrongToken ? "This link is not, or no longer, the right one." : "";
   const form = h(
     "form",
-    {},
     h("label", { for: "token", text: "Or paste the link, or its token, here" }),
-    h("div", { class: "row" }, field, h("button", { type: "submit", class: "primary", text: "Sign in" })),
+    h("div.row", field, h("button", { type: "submit", class: "primary", text: "Sign in" })),
     trouble,
   );
-  form.addEventListener("submit", async (event) => {
+  form.onsubmit = async (event) => {
     event.preventDefault();
     const token = field.value.trim().replace(/^.*#token=/, "");
     try {
@@ -44,12 +43,12 @@ export function showSignIn(element, wrongToken, entered) {
     } catch (error) {
       trouble.textContent = error.message;
     }
-  });
+  };
   element.replaceChildren(
-    h("h1", { text: "This browser is not signed in" }),
-    h("p", {}, "Open the sign-in link. ", h("code", { text: "timothy serve" }), " prints it in its terminal when it starts:"),
-    h("pre", { text: `${location.origin}/#token=…` }),
-    h("p", { text: "The link stays good for every browser you own. Whoever has it can read and write here." }),
+    h("h1", "This browser is not signed in"),
+    h("p", "Open the sign-in link. ", h("code", "timothy serve"), " prints it in its terminal when it starts:"),
+    h("pre", `${location.origin}/#token=…`),
+    h("p", "The link stays good for every browser you own. Whoever has it can read and write here."),
     form,
   );
   element.hidden = false;

@@ -1,6 +1,6 @@
 // The log's items as turns: values of the reducer's shape, so that one view shows what runs and what is over.
 
-import { emptyView, permission, textOf } from "./reducer.js";
+import { emptyView, textOf } from "./reducer.js";
 
 const EVIDENCE = new Set(["assistant", "partial", "failure"]);
 
@@ -10,7 +10,7 @@ export function turnsOf(items) {
   for (const item of items) {
     let turn = turns.at(-1);
     if (!turn || item.kind === "user" || turn.evidence || turn.turnId !== item.turn_id) {
-      turn = { ...emptyView, parts: [], turnId: item.turn_id, key: keyOf(item), user: null, evidence: null };
+      turn = { ...emptyView, parts: [], turnId: item.turn_id, key: item.turn_id ?? `row-${item.seq}`, user: null, evidence: null };
       turns.push(turn);
     }
     take(turn, item);
@@ -18,34 +18,19 @@ export function turnsOf(items) {
   return turns;
 }
 
-function keyOf(item) {
-  return item.turn_id ? `${item.turn_id}` : `row-${item.seq}`;
-}
-
 function take(turn, item) {
   if (item.kind === "user") {
     turn.user = item;
     turn.message = item.text;
-    turn.startedAt = item.created_at;
   } else if (EVIDENCE.has(item.kind)) end(turn, item);
   else turn.parts.push(partOf(item));
 }
 
+// An item is a part as it is: both have the fields of the stream's events.
 function partOf(item) {
-  if (item.kind === "permission") return permission(item);
-  if (item.kind === "failover") return { kind: "failover", from: item.from, to: item.to, code: item.code };
-  if (item.kind === "tool")
-    return {
-      kind: "tool",
-      callId: item.call_id,
-      name: item.name,
-      input: item.input,
-      status: item.status,
-      preview: typeof item.result === "string" ? item.result : JSON.stringify(item.result ?? ""),
-      durationMs: item.duration_ms ?? null,
-      truncated: false,
-    };
-  return { kind: "note", code: item.kind, seq: item.seq };
+  if (item.kind === "permission") return { ...item, decision: null };
+  if (item.kind !== "tool") return item;
+  return { ...item, preview: typeof item.result === "string" ? item.result : JSON.stringify(item.result ?? "") };
 }
 
 function end(turn, item) {
@@ -54,19 +39,8 @@ function end(turn, item) {
   if (item.reasoning) turn.parts.push({ kind: "reasoning", text: item.reasoning });
   if (item.text) turn.parts.push({ kind: "text", text: item.text });
   turn.incomplete = item.incomplete || null;
-  turn.usage = item.usage ?? null;
-  turn.end =
-    item.kind === "assistant"
-      ? { type: "done", finishReason: item.finish_reason }
-      : { type: "error", code: item.code, message: item.message, retryable: item.retryable ?? true };
-  turn.meta = {
-    outcome: outcomeOf(item),
-    provider: item.provider ?? null,
-    model: item.model ?? null,
-    usage: item.usage ?? null,
-    cost: item.cost ?? null,
-    duration_ms: item.duration_ms ?? null,
-  };
+  turn.end = { ...item, type: item.kind === "assistant" ? "done" : "error" };
+  turn.meta = { ...item, outcome: outcomeOf(item) };
 }
 
 function outcomeOf(item) {

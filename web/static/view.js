@@ -1,7 +1,7 @@
 // The conversation on the page: a keyed list of turns; each turn updates its own pieces and nothing else.
 
 import { shown } from "./attachments.js";
-import { button, copyButton, h, setText } from "./dom.js";
+import { button, copyButton, h, isSend, setText } from "./dom.js";
 import { newPart, ToolGroup } from "./parts.js";
 import { textOf } from "./reducer.js";
 import { doing, duration, ending, endingDetail, isRunning, numbers } from "./words.js";
@@ -11,7 +11,7 @@ const GROUPED_FROM = 3;
 export class TranscriptView {
   #views = new Map();
 
-  // `page`: decide, again, branch, edit, currency, and the live facts of `update`.
+  // `page`: decide, again, continue, branch, edit.
   constructor(element, page) {
     this.element = element;
     this.page = page;
@@ -45,9 +45,9 @@ class TurnView {
   #parts = [];
   #turn = null;
   #isLast = null;
-  #body = h("div", { class: "answer" });
+  #body = h("div.answer");
   #foot = null;
-  element = h("article", { class: "turn" });
+  element = h("article.turn");
 
   constructor(page) {
     this.page = page;
@@ -116,10 +116,10 @@ function segmentsOf(parts) {
 
 class UserMessage {
   #turn = null;
-  #text = h("div", { class: "user-text", dir: "auto" });
-  #attachments = h("div", { class: "attachments" });
-  #actions = h("div", { class: "actions" });
-  element = h("div", { class: "user", role: "group", "aria-label": "you" }, this.#attachments, this.#text, this.#actions);
+  #text = h("div.user-text", { dir: "auto" });
+  #attachments = h("div.attachments");
+  #actions = h("div.actions");
+  element = h("div.user", { role: "group", "aria-label": "you" }, this.#attachments, this.#text, this.#actions);
 
   constructor(page) {
     this.page = page;
@@ -142,22 +142,22 @@ class UserMessage {
     field.value = this.#turn.user.text;
     const send = h("button", { type: "submit", class: "primary", text: "Send as a new branch" });
     const cancel = button("Cancel", () => close());
-    const form = h("form", { class: "edit-form" }, field, h("div", { class: "row" }, send, cancel));
+    const form = h("form.edit-form", field, h("div.row", send, cancel));
     const close = () => {
       form.replaceWith(this.#text);
       this.#actions.hidden = false;
     };
-    field.addEventListener("keydown", (event) => {
+    field.onkeydown = (event) => {
       if (event.key === "Escape") close();
-      else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) form.requestSubmit();
+      else if (isSend(event)) form.requestSubmit();
       else return;
       event.preventDefault();
       event.stopPropagation();
-    });
-    form.addEventListener("submit", (event) => {
+    };
+    form.onsubmit = (event) => {
       event.preventDefault();
       if (field.value.trim()) this.page.edit(this.#turn, field.value.trim());
-    });
+    };
     this.#text.replaceWith(form);
     this.#actions.hidden = true;
     field.focus();
@@ -167,29 +167,20 @@ class UserMessage {
 // The line under a turn: what it does, or how it ended; what can be done; what it took.
 class Foot {
   #turn = null;
-  #state = h("span", { class: "state" });
-  #seconds = h("span", { class: "seconds" });
-  #detail = h("p", { class: "detail", dir: "auto" });
-  #actions = h("span", { class: "actions" });
-  #numbers = h("dl", { class: "numbers" });
-  #line = h("div", { class: "foot-line" }, this.#state, this.#seconds, this.#actions);
-  element = h("div", { class: "foot" }, this.#line, this.#detail, this.#numbers);
+  #state = h("span.state");
+  #seconds = h("span.seconds");
+  #detail = h("p.detail", { dir: "auto" });
+  #actions = h("span.actions");
+  #numbers = h("dl.numbers");
+  #line = h("div.foot-line", this.#state, this.#seconds, this.#actions);
+  element = h("div.foot", this.#line, this.#detail, this.#numbers);
 
   constructor(page) {
     this.page = page;
     this.copy = copyButton(() => textOf(this.#turn));
-    this.again = this.#button("again", () => this.page.again(this.#turn));
-    this.continue = this.#button("continue", () => this.page.continue(this.#turn));
-    this.branch = this.#button("branch", () => this.page.branch(this.#turn));
-  }
-
-  #button(label, act) {
-    const once = async () => {
-      element.disabled = true;
-      await Promise.resolve(act()).finally(() => (element.disabled = false));
-    };
-    const element = button(label, once, { class: `quiet ${label}` });
-    return element;
+    this.again = button("again", () => this.page.again(this.#turn), { class: "quiet again" });
+    this.continue = button("continue", () => this.page.continue(this.#turn), { class: "quiet continue" });
+    this.branch = button("branch", () => this.page.branch(this.#turn), { class: "quiet branch" });
   }
 
   update(turn, state, isLive) {
@@ -204,7 +195,7 @@ class Foot {
     this.#detail.hidden = !detail;
     this.#offer(turn, state, isLive);
     this.#numbers.replaceChildren(
-      ...numbers(turn, this.page.currency).map(([name, value]) => h("div", {}, h("dt", { text: name }), h("dd", { text: value }))),
+      ...numbers(turn).map(([name, value]) => h("div", h("dt", name), h("dd", value))),
     );
   }
 

@@ -38,7 +38,7 @@ export class Watcher {
   #wake = null;
   #run = 0;
 
-  // `hooks`: cursor() -> "TURN:SEQ" or "", events(batch), ended(), gone(refused), changed().
+  // `hooks`: cursor() -> "TURN:SEQ" or "", events(batch), ended(), gone(), changed().
   constructor(sessionId, turnId, hooks) {
     this.sessionId = sessionId;
     this.turnId = turnId;
@@ -51,20 +51,20 @@ export class Watcher {
 
   // Begins, or begins again: from an open response (of a send), else by attaching.
   start(response = null, release = null) {
-    this.#run += 1;
-    this.#abort?.abort();
-    this.#wake?.();
+    this.#drop();
     this.attempt = 0;
     this.#loop(this.#run, response, release);
   }
 
   // Drops the stream; `start()` takes it up again.
   pause() {
-    this.#drop("paused");
+    this.#drop();
+    this.#set("paused");
   }
 
   close() {
-    this.#drop("over");
+    this.#drop();
+    this.#set("over");
   }
 
   // The network is back, or somebody looks: no need to sit out the delay.
@@ -72,11 +72,10 @@ export class Watcher {
     this.#wake?.();
   }
 
-  #drop(state) {
+  #drop() {
     this.#run += 1;
     this.#abort?.abort();
     this.#wake?.();
-    this.#set(state);
   }
 
   #set(state) {
@@ -115,49 +114,49 @@ export class Watcher {
   // One connection, to its end. "over": the end was seen, or the server said no; else "cut" or "glimpsed".
   async #attach(run, response, release) {
     const abort = (this.#abort = new AbortController());
-    release ??= response ? null : await takeSlot();
-    const glimpse = !response && !release;
+    let timer = null;
+    const allow = (milliseconds) => {
+      clearTimeout(timer);
+      timer = setTimeout(() => abort.abort(), milliseconds);
+    };
+    allow(LONGEST_SILENCE_MS); // before the headers, too
     try {
+      release ??= response ? null : await takeSlot();
+      const glimpse = !response && !release;
       response ??= await openLive(this.sessionId, this.hooks.cursor(), abort.signal);
       if (run !== this.#run) return "over";
-      return await this.#read(run, response, glimpse, abort);
+      if (glimpse) allow(GLIMPSE_MS);
+      const isOver = await this.#read(run, response, abort.signal, () => glimpse || allow(LONGEST_SILENCE_MS));
+      return isOver ? "over" : glimpse && abort.signal.aborted ? "glimpsed" : "cut";
     } catch (error) {
       if (run !== this.#run) return "over";
       if (!(error instanceof Refused) || !NOT_HERE.has(error.status)) return "cut";
       this.#set("over");
-      this.hooks.gone(error);
+      this.hooks.gone();
       return "over";
     } finally {
+      clearTimeout(timer);
       release?.();
       abort.abort();
     }
   }
 
-  async #read(run, response, glimpse, abort) {
-    const deadline = glimpse ? GLIMPSE_MS : LONGEST_SILENCE_MS;
-    let timer = setTimeout(() => abort.abort(), deadline);
-    const onBytes = () => {
-      if (glimpse) return;
-      clearTimeout(timer);
-      timer = setTimeout(() => abort.abort(), deadline);
-    };
+  // Whether the end was seen, or nobody wants to see it any more.
+  async #read(run, response, signal, onBytes) {
     try {
-      for await (const events of batches(response, abort.signal, onBytes)) {
-        if (run !== this.#run) return "over";
+      for await (const events of batches(response, signal, onBytes)) {
+        if (run !== this.#run) return true;
         this.attempt = 0;
         this.#set("streaming");
         this.hooks.events(events);
-        if (events.at(-1).type === "meta") {
-          this.#set("over");
-          this.hooks.ended();
-          return "over";
-        }
+        if (events.at(-1).type !== "meta") continue;
+        this.#set("over");
+        this.hooks.ended();
+        return true;
       }
     } catch (error) {
-      if (!abort.signal.aborted) throw error;
-    } finally {
-      clearTimeout(timer);
+      if (!signal.aborted) throw error;
     }
-    return glimpse && abort.signal.aborted ? "glimpsed" : "cut";
+    return false;
   }
 }

@@ -11,9 +11,9 @@ const TRIES = [
 
 // `start(text)` puts the words into the message field; `settings()` opens the settings.
 export async function showWelcome(element, { start, settings }) {
-  const who = h("p", { class: "who" });
+  const who = h("p.who");
   const tries = TRIES.map((text) => button(text, () => start(text), { class: "try" }));
-  element.replaceChildren(h("h2", { text: "What would you like to know?" }), who, h("div", { class: "tries" }, ...tries));
+  element.replaceChildren(h("h2", "What would you like to know?"), who, h("div.tries", ...tries));
   const { providers } = await api.get("/v1/providers");
   who.replaceChildren(...describe(providers, settings));
 }

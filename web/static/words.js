@@ -5,22 +5,25 @@ const ENDS = {
   turn_timeout: "cut: the turn reached its time limit",
   stream_cut: "cut: the provider closed the stream before its end",
   gateway_stream_cut: "cut: the gateway closed the stream before its end",
-  turn_aborted: "failed: the turn broke inside the server",
   server_shutdown: "interrupted: the server was shut down",
   interrupted: "interrupted: the server restarted",
-  empty_response: "failed: the model gave an empty answer",
-  chain_exhausted: "failed: no provider could answer",
-  provider_unreachable: "failed: the provider cannot be reached",
-  provider_stalled: "failed: the provider went silent",
-  provider_timeout: "failed: the provider took too long",
-  provider_error: "failed: the provider had an error",
-  malformed_stream: "failed: the provider's answer could not be read",
-  bad_request: "failed: the provider refused the request",
-  context_overflow: "failed: the conversation is too long for this model",
-  auth_failed: "failed: the provider did not accept the key",
-  model_not_found: "failed: the provider does not have this model",
-  rate_limited: "failed: too many requests at the provider",
-  overloaded: "failed: the provider is overloaded",
+};
+
+const FAILURES = {
+  turn_aborted: "the turn broke inside the server",
+  empty_response: "the model gave an empty answer",
+  chain_exhausted: "no provider could answer",
+  provider_unreachable: "the provider cannot be reached",
+  provider_stalled: "the provider went silent",
+  provider_timeout: "the provider took too long",
+  provider_error: "the provider had an error",
+  malformed_stream: "the provider's answer could not be read",
+  bad_request: "the provider refused the request",
+  context_overflow: "the conversation is too long for this model",
+  auth_failed: "the provider did not accept the key",
+  model_not_found: "the provider does not have this model",
+  rate_limited: "too many requests at the provider",
+  overloaded: "the provider is overloaded",
 };
 
 const INCOMPLETE = {
@@ -36,7 +39,7 @@ export function ending(turn) {
   if (!turn.end) return "";
   if (turn.end.type === "done") return turn.incomplete ? INCOMPLETE[turn.incomplete] || "cut short" : "";
   const { code } = turn.end;
-  const words = ENDS[code] || "failed";
+  const words = ENDS[code] ?? (FAILURES[code] ? `failed: ${FAILURES[code]}` : "failed");
   const after = AFTER.has(code) && turn.meta?.duration_ms ? ` after ${duration(turn.meta.duration_ms)}` : "";
   return `${words}${after}${code === "stopped" ? "" : ` (${code})`}`;
 }
@@ -99,13 +102,13 @@ export function duration(milliseconds) {
 
 export const count = (number) => (number === null || number === undefined ? "unknown" : number.toLocaleString("en"));
 
-export function money(cost, currency = "") {
+export function money(cost) {
   if (cost === null || cost === undefined) return "unknown";
-  return `${cost < 0.01 && cost > 0 ? cost.toPrecision(2) : cost.toFixed(2)} ${currency}`.trim();
+  return cost < 0.01 && cost > 0 ? cost.toPrecision(2) : cost.toFixed(2);
 }
 
 // Model, tokens, time and cost of a turn: pairs of a name and a value.
-export function numbers(turn, currency) {
+export function numbers(turn) {
   const meta = turn.meta;
   if (!meta) return [];
   const usage = meta.usage ?? turn.usage;
@@ -114,7 +117,7 @@ export function numbers(turn, currency) {
     ["model", model || "unknown"],
     ["tokens", usage ? `${count(usage.input_tokens)} in, ${count(usage.output_tokens)} out` : "unknown"],
     ["time", meta.duration_ms === null || meta.duration_ms === undefined ? "unknown" : duration(meta.duration_ms)],
-    ["cost", money(meta.cost, currency)],
+    ["cost", money(meta.cost)],
   ];
 }
 
