@@ -24,6 +24,7 @@ from timothy.tools.calculate import evaluate, shown
         ("degrees(pi)", "180"),
         ("log(8, 2)", "3"),
         ("round(2.567, 2)", "2.57"),
+        ("round(1234, -2) + round(2.5)", "1202"),
         ("max(1, 2, 3) - min([4, 5])", "-1"),
         ("sum([1, 2, 3.5])", "6.5"),
         ("factorial(20)", "2432902008176640000"),

@@ -108,6 +108,13 @@ def _counted(function: Callable[..., int]) -> Callable[..., int]:
     return limited
 
 
+def _round(value: Number, digits: int = 0) -> Number:
+    """Python's round, whose cost grows with the number of digits; with none given, a whole number."""
+    if abs(digits) > MAX_COUNT:
+        raise ToolError(f"round is limited to {MAX_COUNT} digits")
+    return round(value, digits) if digits else round(value)
+
+
 def _sum(*values: Number) -> Number:
     return sum(values)
 
@@ -131,7 +138,7 @@ _FUNCTIONS: dict[str, Callable[..., Number]] = {
     **{name: getattr(math, name) for name in _PLAIN.split()},
     **{name: _counted(getattr(math, name)) for name in ("factorial", "comb", "perm")},
     "abs": abs,
-    "round": round,
+    "round": _round,
     "min": min,
     "max": max,
     "sum": _sum,
