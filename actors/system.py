@@ -17,6 +17,7 @@ from actors.claims import Claim, Claims, Pending
 from actors.clock import ClockActor, Deadlines
 from actors.context import ContextReader
 from actors.door import Door
+from actors.instructions import Instructions
 from actors.messages import Go, Notify, Stop, Write, Wrote
 from actors.native import Native, Pool
 from actors.notify import Notifier
@@ -47,7 +48,6 @@ READERS = 2
 WRITE_S = 5.0
 NO_CLAIM_S = 7.0  # of a grace of 10: a disk that fails may take two more for its last tries
 EXIT_BROKEN = 70
-SYSTEM_PROMPT = "You are a helpful assistant."
 
 
 class System:
@@ -87,7 +87,9 @@ class System:
         readers = [open_database(file, read_only=True) for _ in range(READERS)]
         self._reads = opened.enter_context(closing(Pool(readers)))
         self._context = ContextReader(self.read, self.gateway, self.home)
-        self.addresses = Addresses(self.config.notify, self.read(settings.stored))
+        stored = self.read(settings.stored)
+        self.addresses = Addresses(self.config.notify, stored)
+        self.instructions = Instructions(self.config.assistant.instructions, stored)
 
     def _start_actors(self, opened: ExitStack) -> None:
         """Each is stopped before those that it tells."""
@@ -198,7 +200,7 @@ class System:
             limits=limits,
             ceiling_s=settings.ceiling_s,
             checkpoint_s=settings.checkpoint_s,
-            system_prompt=SYSTEM_PROMPT,
+            system_prompt=self.instructions.prompt(),
         )
 
 

@@ -10,6 +10,7 @@ from web import auth, problems
 from web.chain import chain
 from web.health import health
 from web.here import EXTENSION
+from web.instructions import instructions
 from web.memory import memory
 from web.notifications import notifications
 from web.page import page
@@ -31,7 +32,18 @@ def create_app(system: System, token: str) -> Flask:
     app.after_request(_label_response)
     problems.register(app)
     auth.protect(app, auth.Guard(token, system.config.server))
-    for blueprint in (page, health, sessions, turns, permissions, chain, memory, notifications, render):
+    for blueprint in (
+        page,
+        health,
+        sessions,
+        turns,
+        permissions,
+        chain,
+        memory,
+        instructions,
+        notifications,
+        render,
+    ):
         app.register_blueprint(blueprint)
     return app
 
