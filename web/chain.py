@@ -6,7 +6,7 @@ from flask import Blueprint, Response, request
 from timothy import ledger
 from timothy.config import chain as configured
 from timothy.errors import BadRequest
-from timothy.gateway.probe import probe
+from timothy.gateway.probe import probe, probe_through
 from timothy.gateway.remote import RemoteGateway
 from web.here import system
 from web.problems import json_response
@@ -34,14 +34,14 @@ def test() -> Response:
     """`{"name"}`: ask that entry of the chain one question, and tell what came back."""
     name = field(json_body(), "name", str, required=True)
     here = system()
-    chosen = [entry for entry in configured(here.config) if entry.name == name]
-    if not chosen:
-        known = ", ".join(entry.name for entry in configured(here.config))
-        raise BadRequest(f"no provider {str(name)[:80]!r}; there are: {known}")
+    known = [row.name for row in here.gateway.providers()]
+    if name not in known:
+        raise BadRequest(f"no provider {str(name)[:80]!r}; there are: {', '.join(known)}")
     if isinstance(here.gateway, RemoteGateway):
-        raise BadRequest("the providers belong to the separate gateway: test them there")
-    settings = msgspec.structs.replace(here.config, providers=tuple(chosen))
-    (result,) = probe(settings, here.home, TEST_S)
+        (result,) = probe_through(here.gateway, TEST_S, name)
+    else:
+        chosen = tuple(entry for entry in configured(here.config) if entry.name == name)
+        (result,) = probe(msgspec.structs.replace(here.config, providers=chosen), here.home, TEST_S)
     return json_response({**msgspec.structs.asdict(result), "text": result.said})
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.gateway.conftest import ANSWER, TOKEN, FakeChain, GatewayServer
 from tests.upkeep.conftest import SESSION, TURN, begin, write
 from timothy.cli import main
 from timothy.database import FILE_NAME
@@ -112,6 +113,36 @@ def test_providers_are_asked_and_tell_in_json_too(home: Path, steps: str, status
     assert (asked["provider"], asked["ok"], ran.exit_code) == ("demo", status == 0, status)
     ran = CliRunner().invoke(main, ["doctor", "--home", str(home), "--providers"])
     assert (("ok      demo" in ran.stdout), ran.exit_code) == (status == 0, status)
+
+
+@pytest.mark.parametrize(("steps", "status"), [('{"text": "blue"}', 0), ('{"cut": true}', 1)])
+def test_providers_are_asked_before_there_is_a_database(tmp_path: Path, steps: str, status: int) -> None:
+    (tmp_path / "demo.json").write_text(f'{{"turns": [[{steps}]]}}')
+    entry = '[[providers]]\nname = "demo"\ndriver = "scripted"\nscript = "demo.json"\n'
+    (tmp_path / "timothy.toml").write_text(entry)
+    ran = CliRunner().invoke(main, ["doctor", "--home", str(tmp_path), "--json", "--providers"])
+    told = json.loads(ran.stdout)
+    assert (told["providers"][0]["ok"], ran.exit_code) == (status == 0, status)
+    assert [(f["check"], f["level"]) for f in told["findings"]] == [("database", "notice")]
+    ran = CliRunner().invoke(main, ["doctor", "--home", str(tmp_path), "--providers"])
+    assert "healthy" not in ran.stdout and "no database" in ran.stdout
+    assert not (tmp_path / "timothy.db").exists()
+
+
+def test_with_a_separate_gateway_its_providers_are_asked_and_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with GatewayServer(FakeChain([ANSWER]).gateway) as server:
+        monkeypatch.setenv("GATEWAY_URL", server.url)
+        monkeypatch.setenv("TIMOTHY_GATEWAY_TOKEN", TOKEN)
+        ran = CliRunner().invoke(main, ["doctor", "--home", str(tmp_path), "--providers"])
+        assert (f"the gateway at {server.url}" in ran.stdout, "ok      a" in ran.stdout) == (True, True)
+        assert ran.exit_code == 0
+        ran = CliRunner().invoke(main, ["doctor", "--home", str(tmp_path), "--providers", "--json"])
+    told = json.loads(ran.stdout)
+    assert (told["gateway"], [asked["provider"] for asked in told["providers"]]) == (server.url, ["a"])
+    ran = CliRunner().invoke(main, ["doctor", "--home", str(tmp_path), "--providers"])
+    assert (ran.exit_code, "correct GATEWAY_URL" in ran.stdout) == (1, True)
 
 
 def test_nothing_to_check_is_status_2(tmp_path: Path) -> None:

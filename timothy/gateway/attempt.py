@@ -18,6 +18,7 @@ from timothy.events import (
     TextDelta,
     Usage,
 )
+from timothy.gateway.base import ProviderRow
 from timothy.gateway.clock import Clock
 from timothy.gateway.tally import Tally, status_of
 from timothy.providers.base import Driver
@@ -94,7 +95,7 @@ class Attempt:
         return ("incomplete", self._incomplete.reason) if self._incomplete else ("ok", None)
 
 
-def model_of(entry: ProviderSettings) -> str:
+def model_of(entry: ProviderSettings | ProviderRow) -> str:
     """The model's name in events and ids; an entry that needs none is called by its own name."""
     return entry.model or entry.name
 

@@ -10,9 +10,19 @@ import msgspec
 from timothy.cancel import Cancel
 from timothy.config import Config, ProviderSettings, chain
 from timothy.conversation import Message, ModelRequest
-from timothy.errors import ProviderTimeout, Stopped, TimothyError
-from timothy.events import Error, Event, ReasoningDelta, TextDelta, ToolCall
+from timothy.errors import Overloaded, ProviderTimeout, Stopped, TimothyError
+from timothy.events import (
+    AttemptEnded,
+    AttemptStarted,
+    Done,
+    Error,
+    Event,
+    ReasoningDelta,
+    TextDelta,
+    ToolCall,
+)
 from timothy.gateway.attempt import Attempt, model_of
+from timothy.gateway.base import Gateway, ProviderRow
 from timothy.gateway.clock import Clock
 from timothy.providers.base import Driver, load
 from timothy.stream import failure
@@ -34,6 +44,10 @@ ADVICE = {
     "provider_error": "read the provider's words, and its own log",
     "empty_output": "try another model: this one ends without saying anything",
     "bad_configuration": "correct the entry in timothy.toml",
+}
+GATEWAY_ADVICE = {
+    "provider_unreachable": "start `timothy gateway` there, or correct GATEWAY_URL",
+    "auth_failed": "give the gateway and this side the same TIMOTHY_GATEWAY_TOKEN",
 }
 
 
@@ -60,6 +74,24 @@ def probe(
 ) -> list[ProbeResult]:
     """Ask every entry of the chain once, one after the other, each for at most `limit_s` seconds."""
     return [_ask(entry, home, limit_s, driver) for entry in chain(config)]
+
+
+def probe_through(gateway: Gateway, limit_s: float = 60, name: str | None = None) -> list[ProbeResult]:
+    """Ask the entries of a gateway's chain once each, or the one called `name`, through the gateway.
+
+    Only the first attempt counts, not what the rest of the chain would make of it. A gateway that cannot be
+    asked is one result of its own.
+    """
+    began = time.monotonic()
+    try:
+        rows = gateway.providers()
+        return [_ask_through(gateway, row, limit_s) for row in rows if name in (None, row.name)]
+    except TimothyError as error:
+        told = _result(
+            ProviderRow("gateway", "gateway", "", False, None, None), began, [failure(error)], None
+        )
+        advice = GATEWAY_ADVICE.get(error.code, "look into the gateway's own log")
+        return [msgspec.structs.replace(told, advice=advice)]
 
 
 def report(results: Iterable[ProbeResult]) -> str:
@@ -100,8 +132,48 @@ def _answer(entry: ProviderSettings, driver: Driver, limit_s: float) -> tuple[li
     return [*events, terminal], getattr(row, "first_token_ms", None)
 
 
+def _ask_through(gateway: Gateway, row: ProviderRow, limit_s: float) -> ProbeResult:
+    began = time.monotonic()
+    cancel = Cancel()
+    limit = threading.Timer(limit_s, cancel.cancel)
+    limit.start()
+    request = msgspec.structs.replace(QUESTION, model=f"{row.name}/{model_of(row)}")
+    events: list[Event] = []
+    for event in gateway.stream(request, cancel):
+        events.append(event)
+        if _decided(events, row.name):
+            break
+    late = cancel.cancelled
+    limit.cancel()
+    cancel.cancel()  # the rest of the chain is not wanted
+    first = next((event.first_token_ms for event in events if isinstance(event, AttemptEnded)), None)
+    return _result(row, began, [*events, _end(gateway, row, events, limit_s if late else None)], first)
+
+
+def _decided(events: list[Event], name: str) -> bool:
+    """The entry's own attempt is over and what followed it was heard, or another entry is tried instead."""
+    last = events[-1]
+    if isinstance(last, AttemptStarted):
+        return last.provider != name
+    return len(events) > 1 and isinstance(events[-2], AttemptEnded)
+
+
+def _end(gateway: Gateway, row: ProviderRow, events: list[Event], late_s: float | None) -> Event:
+    """How the entry's own attempt ended; where its words were not heard, they are the gateway's last ones."""
+    last = events[-1]
+    if late_s is not None and not isinstance(last, Done):
+        return failure(ProviderTimeout(f"no whole answer within {late_s:g} s"))
+    if isinstance(last, Done | Error):
+        return last
+    now = next((one for one in gateway.providers() if one.name == row.name), row)
+    for event in events:
+        if isinstance(event, AttemptEnded):
+            return Error(event.code or "provider_error", now.last_error or "it failed", False)
+    return failure(Overloaded(f"it rests until {now.cooling_until}, after {now.last_error}"))
+
+
 def _result(
-    entry: ProviderSettings, began: float, events: list[Event], first_token_ms: int | None
+    entry: ProviderSettings | ProviderRow, began: float, events: list[Event], first_token_ms: int | None
 ) -> ProbeResult:
     said = "".join(event.text for event in events if isinstance(event, TextDelta)).strip()
     thought = any(isinstance(event, ReasoningDelta | ToolCall) for event in events)

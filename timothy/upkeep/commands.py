@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ from timothy.cli import home_option
 from timothy.errors import ConfigError
 
 if TYPE_CHECKING:
+    from timothy.gateway.probe import ProbeResult
     from timothy.tools.mcp import ServerStatus
     from timothy.upkeep.doctor import Finding
 
@@ -28,33 +30,60 @@ HEALTHY, BROKEN, CANNOT_CHECK = 0, 1, 2
 def doctor(as_json: bool, ask_providers: bool, home: Path) -> None:
     """Check the installation and every promise about the log.
 
+    With --providers a home without a database is one notice: the providers are asked all the same. With
+    GATEWAY_URL set, they are the gateway's.
+
     Exit status 0: healthy; 1: a promise is broken, or a provider failed; 2: there is nothing to check.
     """
-    from timothy.config import load
-    from timothy.gateway.probe import probe, report
-    from timothy.upkeep.doctor import CHECKS, NoDatabase, examine
+    from timothy.upkeep.doctor import Finding, NoDatabase, examine
 
     try:
         findings = examine(home)
     except NoDatabase as error:
-        click.echo(
-            msgspec.json.encode({"error": str(error)}).decode() if as_json else str(error), err=not as_json
-        )
-        sys.exit(CANNOT_CHECK)
+        if not ask_providers:
+            told = msgspec.json.encode({"error": str(error)}).decode() if as_json else str(error)
+            click.echo(told, err=not as_json)
+            sys.exit(CANNOT_CHECK)
+        findings = [Finding("database", "notice", str(home), f"{error}; the first start makes it")]
     findings += _surroundings(home)
-    broken = sum(finding.level == "broken" for finding in findings)
-    results = probe(load(home), home) if ask_providers else []
-    if as_json:
-        asked = {"providers": results} if ask_providers else {}
-        click.echo(msgspec.json.encode({"healthy": not broken, "findings": findings, **asked}))
-    else:
-        for finding in findings:
-            click.echo(f"{finding.level}: {finding.check}: {finding.row}: {finding.message}")
-        checks = f"{len(CHECKS) + 1} checks"
-        click.echo(f"{checks}, {broken} broken" if broken else f"healthy: {checks}")
-        if ask_providers:
-            click.echo(report(results))
+    results = _asked(home) if ask_providers else []
+    _show(findings, results, as_json, ask_providers)
+    broken = any(finding.level == "broken" for finding in findings)
     sys.exit(HEALTHY if not broken and all(result.ok for result in results) else BROKEN)
+
+
+def _asked(home: Path) -> list[ProbeResult]:
+    """Every provider's answer, asked by the gateway where there is a separate one."""
+    from timothy.config import load
+    from timothy.gateway.open import URL_VARIABLE, open_gateway
+    from timothy.gateway.probe import probe, probe_through
+
+    config = load(home)
+    if not os.environ.get(URL_VARIABLE):
+        return probe(config, home)
+    return probe_through(open_gateway(config, home))
+
+
+def _show(findings: list[Finding], results: list[ProbeResult], as_json: bool, ask_providers: bool) -> None:
+    from timothy.gateway.open import URL_VARIABLE
+    from timothy.gateway.probe import report
+    from timothy.upkeep.doctor import CHECKS
+
+    broken = sum(finding.level == "broken" for finding in findings)
+    gateway = os.environ.get(URL_VARIABLE) if ask_providers else None
+    if as_json:
+        asked = {"providers": results, "gateway": gateway or None} if ask_providers else {}
+        click.echo(msgspec.json.encode({"healthy": not broken, "findings": findings, **asked}))
+        return
+    for finding in findings:
+        click.echo(f"{finding.level}: {finding.check}: {finding.row}: {finding.message}")
+    checks = f"{len(CHECKS) + 1} checks"
+    if not any(finding.check == "database" for finding in findings):
+        click.echo(f"{checks}, {broken} broken" if broken else f"healthy: {checks}")
+    if gateway:
+        click.echo(f"asked through the gateway at {gateway}:")
+    if ask_providers:
+        click.echo(report(results))
 
 
 def _surroundings(home: Path) -> list[Finding]:
