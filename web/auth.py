@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import ipaddress
+import re
 from urllib.parse import urlsplit
 
 from flask import Blueprint, Flask, Response, request
@@ -14,6 +15,7 @@ from web.requests import field, json_body
 COOKIE = "timothy"
 _OPEN = {("GET", "/health"), ("GET", "/"), ("POST", "/v1/sign-in")}
 _READS = ("GET", "HEAD", "OPTIONS")
+_HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._~%-]+))(?::[0-9]*)?")
 
 sign_in = Blueprint("sign_in", __name__)
 
@@ -81,10 +83,9 @@ def _network_location(origin: str) -> str:
 
 
 def _host_name(host: str) -> str:
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""
+    """The name of a `Host` header without its port; empty when it is none (RFC 9110, 7.2)."""
+    found = _HOST.fullmatch(host)
+    return (found["address"] or found["name"]).lower() if found else ""
 
 
 def protect(app: Flask, guard: Guard) -> None:

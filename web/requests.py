@@ -20,17 +20,24 @@ _NAMES = {str: "a string", int: "a whole number", bool: "true or false", dict: "
 def json_body() -> dict[str, Any]:
     """The body's JSON object; no body at all is an empty one. Raises BadRequest, RequestEntityTooLarge."""
     data = request.get_data()
-    if request.content_length is None and len(data) >= (request.max_content_length or len(data) + 1):
-        raise RequestEntityTooLarge  # what comes in chunks is read up to the limit, without a word
+    if _more_is_left(len(data)):
+        raise RequestEntityTooLarge
     if not data.strip():
         return {}
     try:
-        body = json.loads(data)
+        body = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"the body is not JSON: {error}") from error
     if not isinstance(body, dict):
         raise BadRequest("the body must be a JSON object")
     return body
+
+
+def _more_is_left(length: int) -> bool:
+    """What comes in chunks is read up to the limit, without a word: is there a byte behind it?"""
+    if request.content_length is not None or length != request.max_content_length:
+        return False
+    return bool(request.environ["wsgi.input"].read(1))
 
 
 def field(

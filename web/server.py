@@ -1,8 +1,10 @@
 """gevent's WSGI server, with what event streams and refused bodies need of it."""
 
 import socket
+import uuid
 from typing import Any
 
+import msgspec
 from flask import Flask
 from gevent import Timeout
 from gevent.pywsgi import Input, WSGIHandler, WSGIServer
@@ -10,6 +12,13 @@ from gevent.pywsgi import Input, WSGIHandler, WSGIServer
 from timothy.errors import StartError
 
 DRAIN_S = 5.0
+_UNREADABLE = {
+    "400": ("Bad Request", "the request's first line or one of its headers is not as HTTP asks"),
+    "414": (
+        "URI Too Long",
+        "the request's first line is too long: its path and query may have some 8,000 bytes",
+    ),
+}
 
 
 def listen(app: Flask, host: str, port: int) -> WSGIServer:
@@ -49,6 +58,18 @@ class Handler(WSGIHandler):
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         super().handle()
 
+    def handle_one_request(self) -> Any:
+        """What is no request for the application to answer gets an error of the same shape."""
+        outcome = super().handle_one_request()
+        return (outcome[0], _unreadable(outcome[0])) if isinstance(outcome, tuple) else outcome
+
+    def read_request(self, raw_requestline: str) -> Any:
+        """Two lengths of one body leave open where the next request begins (RFC 9112, 6.3)."""
+        readable = super().read_request(raw_requestline)
+        if readable and len(set(self.headers.get_all("Content-Length", ()))) > 1:
+            raise ValueError("more than one Content-Length")
+        return readable
+
     def finalize_headers(self) -> None:
         super().finalize_headers()
         if self.command == "HEAD":  # not even the empty chunk that ends a body
@@ -65,3 +86,13 @@ class Handler(WSGIHandler):
         if sent < len(data):
             self.socket.sendall(memoryview(data)[sent:])
         self.response_length += len(data)
+
+
+def _unreadable(status: str) -> bytes:
+    reason, words = _UNREADABLE[status]
+    body = msgspec.json.encode({"error": "bad_request", "message": words})
+    head = (
+        f"HTTP/1.1 {status} {reason}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        f"X-Request-Id: {uuid.uuid4()}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body

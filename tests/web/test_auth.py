@@ -90,6 +90,10 @@ def test_a_sign_in_without_a_token_is_a_bad_request(client):
         ("", 403),
         ("[::1", 403),
         ("localhost@evil.example", 403),
+        ("evil.example@localhost", 403),
+        ("localhost/evil.example", 403),
+        ("[::1]evil.example", 403),
+        ("localhost:evil", 403),
     ],
 )
 def test_only_a_known_host_is_answered_to(client, host, status):

@@ -25,7 +25,19 @@ def test_a_body_is_an_object_or_nothing(app, data, value):
 
 
 @pytest.mark.parametrize(
-    "data", [b"[]", b"1", b"null", b"{", b"\xff", b'{"a":}', b"[" * 100_000, b"1" * 10_000]
+    "data",
+    [
+        b"[]",
+        b"1",
+        b"null",
+        b"{",
+        b"\xff",
+        b'{"a":}',
+        b"[" * 100_000,
+        b"1" * 10_000,
+        '{"a": 1}'.encode("utf-16"),
+        b'{"a": "\xed\xa0\x80"}',  # half a surrogate pair as bytes: no UTF-8
+    ],
 )
 def test_any_other_body_is_refused(app, data):
     with pytest.raises(BadRequest, match="JSON"):

@@ -1,5 +1,6 @@
 """gevent's server: a body that nobody wants is not read for ever, and a HEAD has no body at all."""
 
+import json
 import socket
 import time
 
@@ -63,3 +64,34 @@ def session_of_a_running_turn(house):
     claim = house.turn(gate, Done("stop"))
     yield claim.replay.session_id
     gate.open()
+
+
+@pytest.mark.parametrize(
+    ("request_text", "status"),
+    [
+        ("nonsense\r\n\r\n", b"400"),
+        ("GET /health HTTP/9.9\r\n\r\n", b"400"),
+        (f"GET /health?{'x' * 9000} HTTP/1.1\r\nHost: localhost\r\n\r\n", b"414"),
+        (f"{HEAD}Content-Length: five\r\n\r\n", b"400"),
+        (f"{HEAD}Content-Length: 2\r\nContent-Length: 5\r\n\r\n{{}}", b"400"),
+    ],
+    ids=["no request", "no version", "too long", "no length", "two lengths"],
+)
+def test_what_is_no_request_gets_an_error_of_the_same_shape(port, request_text, status):
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.settimeout(10)
+        client.sendall(request_text.encode())
+        head, _, body = b"".join(iter(lambda: client.recv(65536), b"")).partition(b"\r\n\r\n")
+    assert (
+        head.split()[1] == status and b"Content-Type: application/json" in head and b"X-Request-Id: " in head
+    )
+    assert json.loads(body)["error"] == "bad_request" and json.loads(body)["message"]
+
+
+def test_the_same_length_twice_is_one_length(port):
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.settimeout(10)
+        length = "Content-Length: 2\r\n"
+        client.sendall(f"{HEAD}{length}{length}Connection: close\r\n\r\n{{}}".encode())
+        answer = b"".join(iter(lambda: client.recv(65536), b""))
+    assert b"`token` is missing" in answer
