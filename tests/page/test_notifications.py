@@ -43,8 +43,9 @@ def test_an_address_is_saved_tried_and_then_called_with_no_tab_open(
 ) -> None:
     visitor = visit()
     page, said = visitor.page, opened(visitor)
-    page.click("text=Save and test")
+    page.locator("text=Save and test").press("Enter")
     expect(said).to_have_text("No address is set.")
+    expect(page.locator("text=Save and test")).to_be_focused()
     page.get_by_label("Webhook").fill(f"  {listener.url}/hook ")
     page.get_by_label("ntfy topic").fill(f"{listener.url}/broken")
     page.click("text=Save and test")

@@ -10,8 +10,8 @@ const KINDS = { webhook: "Webhook (JSON)", ntfy: "ntfy topic (text)" };
 export async function notifications() {
   const now = await api.get(PATH);
   const fields = Object.entries(KINDS).flatMap(([name, label]) => [
-    h("label", {}, label, h("input", { type: "text", name, value: now[name], placeholder: "https://", inputmode: "url" })),
-    now.configured[name] && h("p", { class: "muted", text: `timothy.toml names ${now.configured[name]}: it is called, too` }),
+    h("label", label, h("input", { type: "text", name, value: now[name], placeholder: "https://", inputmode: "url" })),
+    now.configured[name] && h("p.muted", `timothy.toml names ${now.configured[name]}: it is called, too`),
   ]);
   const said = h("div", { role: "status" });
   const save = async () => {
@@ -28,10 +28,10 @@ export async function notifications() {
     event?.preventDefault();
     return saying(said, what, "one moment");
   };
-  const buttons = h("div", { class: "row" }, h("button", { text: "Save" }), button("Save and test", act(test)));
-  const form = h("form", { class: "cards", onsubmit: act(save) }, ...fields, buttons);
+  const buttons = h("div.row", h("button", "Save"), button("Save and test", act(test)));
+  const form = h("form.cards", { onsubmit: act(save) }, ...fields, buttons);
   const when = "Called when a turn that no tab watches ends, fails or waits for you.";
-  return [h("p", { text: `${when} They get the conversation's title and the first 300 characters of the answer.` }), form, said];
+  return [h("p", `${when} They get the conversation's title and the first 300 characters of the answer.`), form, said];
 }
 
 const words = (one) => `${one.kind} ${one.address}: ${one.ok ? `it took the test in ${one.duration_ms} ms` : one.message}`;

@@ -2,23 +2,21 @@
 
 import * as api from "./api.js";
 import { openDialog, saying, trouble } from "./dialog.js";
-import { button, h } from "./dom.js";
+import { button, h, walk } from "./dom.js";
 import { look, setLook } from "./look.js";
 import { notifications } from "./notifications.js";
 import { beep } from "./notify.js";
 import { count, duration, money } from "./words.js";
 
-const p = (text, kind) => h("p", { class: kind, text });
-const line = (...parts) => h("div", { class: "row" }, ...parts);
 const check = (checked, text, onchange, more = { type: "checkbox" }) =>
-  h("label", { class: "check" }, h("input", { checked, onchange, ...more }), ` ${text}`);
-const head = (name, more) => line(h("strong", { text: name }), h("span", { class: "muted", text: more }));
+  h("label.check", h("input", { checked, onchange, ...more }), ` ${text}`);
+const head = (name, more) => h("div.row", h("strong", name), h("span.muted", more));
 const SECTIONS = { Models: providers, Usage: usage, Tools: tools, Memory: memory, Notify: notifications, Look: looks, About: about };
 
 // `session`: the open conversation's, for what can be set in it, or null.
 export function showSettings(session, first = "Models") {
-  const body = h("div", { class: "settings-body", tabindex: "0", role: "tabpanel" });
-  const tabs = h("div", { class: "tabs", role: "tablist" });
+  const body = h("div.settings-body", { tabindex: "0", role: "tabpanel" });
+  const tabs = h("div.tabs", { role: "tablist" });
   const show = async (name) => {
     for (const tab of tabs.children) {
       const chosen = tab.textContent === name;
@@ -26,26 +24,16 @@ export function showSettings(session, first = "Models") {
       tab.tabIndex = chosen ? 0 : -1;
     }
     body.setAttribute("aria-label", name);
-    body.replaceChildren(p("asking the server", "muted"));
+    body.replaceChildren(h("p.muted", "asking the server"));
     const content = await Promise.resolve(SECTIONS[name](session)).catch((error) => [trouble(error)]);
     if (body.getAttribute("aria-label") === name) body.replaceChildren(...content);
   };
   for (const name of Object.keys(SECTIONS)) {
-    tabs.append(button(name, () => show(name), { role: "tab" }));
+    tabs.append(button(name, () => void show(name), { role: "tab" }));
   }
-  tabs.addEventListener("keydown", (event) => walk(tabs, event));
-  openDialog("Settings", h("div", { class: "settings" }, tabs, body));
+  tabs.onkeydown = (event) => walk([...tabs.children], event)?.click();
+  openDialog("Settings", h("div.settings", tabs, body));
   show(first);
-}
-
-function walk(tabs, event) {
-  const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-  if (!step) return;
-  event.preventDefault();
-  const all = [...tabs.children];
-  const next = all[(all.indexOf(document.activeElement) + step + all.length) % all.length];
-  next.focus();
-  next.click();
 }
 
 const EXAMPLE = `[[providers]]
@@ -60,17 +48,16 @@ async function providers() {
   const rows = chain.map((entry) =>
     h(
       "li",
-      {},
       head(entry.name, `${entry.driver} · ${entry.model}`),
-      p((entry.healthy && entry.state) || health(entry), entry.healthy ? null : "warning"),
+      h(entry.healthy ? "p" : "p.warning", (entry.healthy && entry.state) || health(entry)),
       testButton(entry),
     ),
   );
   return [
-    p("Asked from the first to the last: the next one takes over when one fails."),
-    h("ol", { class: "cards" }, ...rows),
-    h("h3", { text: "To add a better model" }),
-    h("p", {}, "Write an entry into ", h("code", { text: "timothy.toml" }), " in the home folder, above the others, and restart the server:"),
+    h("p", "Asked from the first to the last: the next one takes over when one fails."),
+    h("ol.cards", ...rows),
+    h("h3", "To add a better model"),
+    h("p", "Write an entry into ", h("code", "timothy.toml"), " in the home folder, above the others, and restart the server:"),
     h("pre", { tabindex: "0", "aria-label": "an example", text: EXAMPLE }),
   ];
 }
@@ -88,16 +75,14 @@ function testButton(entry) {
     if (!result.ok) return `${result.code}: ${result.message}. ${result.advice ?? ""}`;
     return `it answered in ${duration(result.duration_ms)}: ${result.text}`;
   };
-  return line(button("Test", () => saying(said, test, "asking it for a word")), said);
+  return h("div.row", button("Test", () => saying(said, test, "asking it for a word")), said);
 }
 
 async function usage() {
   const [days, models] = await Promise.all([api.get("/v1/usage?group=day"), api.get("/v1/usage?group=model")]);
   const total = days.total;
   return [
-    p(
-      `${count(total.attempts)} requests to models, ${count(total.input_tokens)} tokens in, ${count(total.output_tokens)} out, cost ${cost(total)}.`,
-    ),
+    h("p", `${count(total.attempts)} requests to models, ${count(total.input_tokens)} tokens in, ${count(total.output_tokens)} out, cost ${cost(total)}.`),
     chart(days.rows.slice(-30)),
     table("By model", models.rows),
     table("By day", days.rows.slice(-30).reverse()),
@@ -112,16 +97,15 @@ function table(caption, rows) {
   const body = rows.map((row) =>
     h(
       "tr",
-      {},
       h("th", { scope: "row", text: row.key ?? "unknown" }),
-      ...[row.attempts, row.error, row.input_tokens, row.output_tokens].map((one) => h("td", { text: count(one) })),
-      h("td", { text: money(row.cost) }),
+      ...[row.attempts, row.error, row.input_tokens, row.output_tokens].map((one) => h("td", count(one))),
+      h("td", money(row.cost)),
     ),
   );
   return h(
-    "div",
-    { class: "table", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", {}, h("caption", { text: caption }), h("thead", {}, h("tr", {}, ...titles)), h("tbody", {}, ...body)),
+    "div.table",
+    { tabindex: "0", role: "region", "aria-label": caption },
+    h("table", h("caption", caption), h("thead", h("tr", ...titles)), h("tbody", ...body)),
   );
 }
 
@@ -134,10 +118,10 @@ function chart(rows) {
     bar.style.height = `${Math.max(2, (value / most) * 100)}%`;
     return bar;
   });
-  return h("div", { class: "chart", role: "img", "aria-label": `tokens a day; the most was ${count(most)}` }, ...bars);
+  return h("div.chart", { role: "img", "aria-label": `tokens a day; the most was ${count(most)}` }, ...bars);
 }
 
-const cards = (rows) => h("ul", { class: "cards" }, ...rows);
+const cards = (rows) => h("ul.cards", ...rows);
 
 const POLICIES = { allow: "runs unasked", ask: "asks first", deny: "never runs" };
 
@@ -147,23 +131,22 @@ async function tools(session) {
   const rows = all.map((tool) =>
     h(
       "li",
-      {},
       head(tool.name, `${tool.danger} · ${POLICIES[tool.policy]}`),
-      p(tool.description.split(". ")[0].replace(/\.?$/, ".")),
+      h("p", tool.description.split(". ")[0].replace(/\.?$/, ".")),
       session && toolSwitch(session, tool.name, off),
     ),
   );
   const allowed = grants.map((grant) => {
-    const item = h("li", { class: "row" }, h("span", { text: `${grant.tool}: ${grant.subject}` }));
+    const item = h("li.row", h("span", `${grant.tool}: ${grant.subject}`));
     item.append(removal("revoke", `/v1/grants/${grant.id}`, item));
     return item;
   });
-  const more = servers.map((server) => h("li", { text: `${server.name}: ${server.state}, ${server.tools} tools ${server.error}` }));
+  const more = servers.map((server) => h("li", `${server.name}: ${server.state}, ${server.tools} tools ${server.error}`));
   return [
     cards(rows),
-    h("h3", { text: "Allowed for a conversation" }),
-    allowed.length ? cards(allowed) : p("nothing at the moment", "muted"),
-    ...(more.length ? [h("h3", { text: "MCP servers" }), cards(more)] : []),
+    h("h3", "Allowed for a conversation"),
+    allowed.length ? cards(allowed) : h("p.muted", "nothing at the moment"),
+    ...(more.length ? [h("h3", "MCP servers"), cards(more)] : []),
   ];
 }
 
@@ -186,7 +169,7 @@ async function memory() {
       list.append(note(await api.post("/v1/memory", { text: field.value })));
       field.value = "";
     });
-  return [p("Small notes that the assistant keeps about you, in every conversation."), list, field, line(button("Add a note", add)), said];
+  return [h("p", "Small notes that the assistant keeps about you, in every conversation."), list, field, h("div.row", button("Add a note", add)), said];
 }
 
 const noteField = (label, more) => h("textarea", { rows: "2", "aria-label": label, dir: "auto", ...more });
@@ -198,7 +181,7 @@ function note({ id, text }) {
       await api.patch(`/v1/memory/${id}`, { text: target.value });
       return "saved";
     });
-  const item = h("li", {}, noteField("a note", { text, onchange: change }));
+  const item = h("li", noteField("a note", { text, onchange: change }));
   item.append(removal("forget", `/v1/memory/${id}`, item), said);
   return item;
 }
@@ -217,8 +200,8 @@ function looks() {
     check(scheme === now.scheme, scheme, () => setLook({ scheme }), { type: "radio", name: "scheme", value: scheme }),
   );
   return [
-    h("fieldset", {}, h("legend", { text: "Colours" }), ...schemes),
-    h("fieldset", {}, h("legend", { text: "When a turn ends or waits while this tab is hidden" }), ...telling(now)),
+    h("fieldset", h("legend", "Colours"), ...schemes),
+    h("fieldset", h("legend", "When a turn ends or waits while this tab is hidden"), ...telling(now)),
   ];
 }
 
@@ -239,13 +222,13 @@ function telling(now) {
 
 async function about() {
   const [health, doctor] = await Promise.all([api.get("/health"), api.get("/v1/doctor")]);
-  const checks = Object.entries(health.checks).map(([name, value]) => h("div", {}, h("dt", { text: name }), h("dd", { text: value })));
+  const checks = Object.entries(health.checks).map(([name, value]) => h("div", h("dt", name), h("dd", value)));
   const findings = doctor.findings.map((one) =>
     h("li", { class: one.level === "broken" ? "danger" : "", text: `${one.check}, ${one.row}: ${one.message}` }),
   );
   return [
-    h("p", {}, "The server is ", h("strong", { text: health.status }), "; the log is ", h("strong", { text: doctor.healthy ? "sound" : "broken" }), "."),
-    h("dl", { class: "keys" }, ...checks),
+    h("p", "The server is ", h("strong", health.status), "; the log is ", h("strong", doctor.healthy ? "sound" : "broken"), "."),
+    h("dl.keys", ...checks),
     cards(findings),
   ];
 }
