@@ -96,6 +96,29 @@ def test_endless_output_is_ended(tmp_path: Path) -> None:
     assert outcome.reason == "output" and len(outcome.output) <= 512 * 1024
 
 
+def test_the_number_of_processes_is_limited(tmp_path: Path, mark: str) -> None:
+    sleep = f"sh -c 'sleep 60; :' {mark}"
+    many = f"i=0; while [ $i -lt 30 ]; do i=$((i+1)); {sleep} & setsid {sleep} & done; wait"  # and no more
+    outcome = run(["sh", "-c", many], Cancel(), root=tmp_path, limits=Limits(processes=40, time_s=40))
+    assert outcome.reason == "processes"
+    assert processes(mark) == []
+    few = run(["sh", "-c", "for i in 1 2 3; do sleep 0.3 & done; wait"], Cancel(), root=tmp_path)
+    assert few.reason == "exit"
+
+
+def test_the_memory_of_all_processes_is_limited(tmp_path: Path) -> None:
+    take = "import time; block = b'x' * 60_000_000; time.sleep(60)"
+    both = f'{sys.executable} -c "{take}" & {sys.executable} -c "{take}" & wait'
+    limits = Limits(whole_memory=100_000_000, time_s=40)
+    assert run(["sh", "-c", both], Cancel(), root=tmp_path, limits=limits).reason == "memory"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems tell their limits otherwise")
+def test_the_system_counts_a_user_s_processes_too(tmp_path: Path) -> None:
+    said = run(["grep", "Max processes", "/proc/self/limits"], Cancel(), root=tmp_path).text.split()
+    assert 4 * Limits().processes < int(said[2]) < 100_000
+
+
 def test_what_a_command_leaves_behind_is_killed(tmp_path: Path, mark: str) -> None:
     escaping = f"setsid {sleeper(mark)} >/dev/null 2>&1 & (setsid setsid {sleeper(mark)} &) ; echo done"
     outcome = run(["sh", "-c", escaping], Cancel(), root=tmp_path)

@@ -3,6 +3,7 @@
 import shutil
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from tests.conftest import missing
 from tests.tools.conftest import Site
 from tests.tools.waiting import processes
 from timothy.cancel import Cancel
-from timothy.tools import sandbox
+from timothy.tools import run_command, sandbox
 from timothy.tools.base import Context, Tool, ToolError
+from timothy.tools.process import Limits
 
 
 @pytest.fixture
@@ -124,6 +126,18 @@ def test_a_sandboxed_command_cannot_see_or_kill_other_processes(
 ) -> None:
     said = run(tools["run_command"], context, "ls /proc | grep -c '^[0-9]'; kill -9 -1; echo unharmed")
     assert int(said.split("\n")[0]) < 8
+
+
+def test_a_command_that_starts_ever_more_is_ended(
+    shell: Tool, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = uuid.uuid4().hex
+    monkeypatch.setattr(run_command, "Limits", partial(Limits, processes=40))
+    more = f"if [ $1 -gt 0 ]; then sh ./more $(($1-1)) {mark} & sh ./more $(($1-1)) {mark} & fi; sleep 60"
+    (context.workspace / "more").write_text(more)  # doubles five times, and no more
+    said = run(shell, context, f"sh ./more 5 {mark}")
+    assert "[killed: it ran more than 40 processes at a time]" in said
+    assert processes(mark) == []
 
 
 def test_without_a_sandbox_everyone_is_told(bare: None, context: Context, tools: dict[str, Tool]) -> None:

@@ -23,7 +23,15 @@ from timothy.tools.base import Context, Danger, Tool, ToolError
 from timothy.tools.process import Limits, Supervised, environment
 
 MISSING = "the extra `mcp` is not installed: pip install 'timothy[mcp]'"
-LIMITS = Limits(time_s=1e9, memory=8 << 30, file_bytes=1 << 40, kept_output=65_536, most_output=1 << 60)
+LIMITS = Limits(
+    time_s=1e9,
+    memory=8 << 30,
+    file_bytes=1 << 40,
+    kept_output=65_536,
+    most_output=1 << 60,
+    processes=10_000,
+    whole_memory=1 << 60,
+)
 ANSWER_S = 5.0
 CHECK_S = 20.0
 CLOSE_S = 1.5

@@ -25,7 +25,10 @@ _MEGABYTE = 1024 * 1024
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What a command may take: seconds, and bytes of memory, of one file, of output (kept, and at most)."""
+    """What a command may take: seconds, and bytes of memory, of one file, of output (kept, and at most).
+
+    `memory` is one process's, `whole_memory` that of all together, of which there may be `processes`.
+    """
 
     time_s: float = 30
     memory: int = 1024 * _MEGABYTE
@@ -33,10 +36,13 @@ class Limits(msgspec.Struct, frozen=True):
     kept_output: int = 512 * 1024
     most_output: int = 64 * _MEGABYTE
     reserve: int = 32
+    processes: int = 512
+    whole_memory: int = 4096 * _MEGABYTE
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a command ended: `reason` is `exit`, `time` or `output`; `exit` below 0 is a signal.
+    """How a command ended: `reason` is `exit`, `time`, `output`, `processes` or `memory`, the last three
+    when it took too much; `exit` below 0 is a signal.
 
     `output` holds its standard output and error as they came, `head` and the last bytes of `total`.
     """

@@ -92,13 +92,15 @@ def _sandboxed(argv: list[str], folder: str, context: Context, cancel: Cancel, l
 
 def _told(outcome: Outcome, limits: Limits) -> str:
     """The output, and a last line that says how the command ended."""
-    how = f"exit status {outcome.exit}"
-    if outcome.reason == "time":
-        how = f"killed after {limits.time_s:g} s"
-    elif outcome.reason == "output":
-        how = f"killed: it printed more than {limits.most_output} bytes"
-    elif outcome.exit is not None and outcome.exit < 0:
-        how = f"killed by signal {-outcome.exit}"
+    too_much = {
+        "time": f"killed after {limits.time_s:g} s",
+        "output": f"killed: it printed more than {limits.most_output} bytes",
+        "processes": f"killed: it ran more than {limits.processes} processes at a time",
+        "memory": f"killed: it took more than {limits.whole_memory} bytes of memory",
+    }
+    violent = outcome.exit is not None and outcome.exit < 0
+    ended = f"killed by signal {-(outcome.exit or 0)}" if violent else f"exit status {outcome.exit}"
+    how = too_much.get(outcome.reason, ended)
     text = outcome.text
     return f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}[{how}]"
 

@@ -17,11 +17,19 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 PR_SET_CHILD_SUBREAPER = 36
 STARTED_NOT = 127
 KILL_S = 5.0
+STOP_S = 2.0
+LOOK_S = 0.25
+LOOK_SHARE = 0.05
+"""So much of its time this program may spend on looking at what the command started."""
+THREADS = 4
+"""So many threads a process may have, on the average, where the system counts them together."""
+PAGE = resource.getpagesize()
 CHUNK = 65536
 
 
@@ -62,13 +70,14 @@ class Run:
         self._total = 0
         self._status: int | None = None
         self._deadline = time.monotonic() + task["time_s"]
+        self._look_at = 0.0
         self._news, told = os.pipe()
         os.set_blocking(told, False)
         signal.set_wakeup_fd(told)
         signal.signal(signal.SIGCHLD, lambda *_: None)  # only to wake the wait below
 
     def report(self) -> dict | None:  # type: ignore[type-arg]  # JSON
-        """How it ended: `reason` is `exit`, `time` or `output`; None when the lifeline broke."""
+        """How it ended, `reason` as `_follow` says it; None when the lifeline broke."""
         output, write_end = os.pipe()
         child = self._start(write_end)
         os.close(write_end)
@@ -128,6 +137,8 @@ class Run:
             (resource.RLIMIT_AS, memory * self._task["reserve"]),
             (resource.RLIMIT_FSIZE, self._task["file_bytes"]),
             (resource.RLIMIT_CPU, int(self._task["time_s"]) + 5),
+            # the system counts all that the user runs, and not at all what root runs: `_excess` looks besides
+            (resource.RLIMIT_NPROC, tasks_of_user() + THREADS * self._task["processes"]),
         )
         for what, most in wanted:
             _, hard = resource.getrlimit(what)
@@ -136,24 +147,38 @@ class Run:
                 resource.setrlimit(what, (most, most))
 
     def _follow(self, output: int, child: int) -> str:
-        """Collect the output until an end comes: `exit`, `time`, `output`, or `gone` for the lifeline."""
+        """Collect the output until an end comes: `exit`, `time`, `gone` for the lifeline, or `_excess`."""
         sources = [0, self._news, output]
         while True:
             left = self._deadline - time.monotonic()
             if left <= 0:
                 return "time"
-            ready, _, _ = select.select(sources, [], [], left)
+            ready, _, _ = select.select(sources, [], [], min(left, LOOK_S))
             if 0 in ready and not os.read(0, CHUNK):
                 return "gone"
             if self._news in ready:
                 os.read(self._news, CHUNK)
             if output in ready and not self._take(output):
                 sources.remove(output)  # closed: the command is over, or goes on in silence
-            if self._total > self._task["most_output"]:
-                return "output"
             if self._ended(child):
                 self._take_rest(output)
                 return "exit"
+            if excess := self._excess():
+                return excess
+
+    def _excess(self) -> str:
+        """What the command, with all that it started, has too much of: `output`, `processes`, `memory`."""
+        if self._total > self._task["most_output"]:
+            return "output"
+        began = time.monotonic()
+        if began < self._look_at:
+            return ""
+        tree = descendants()
+        now = time.monotonic()
+        self._look_at = now + max(LOOK_S, (now - began) / LOOK_SHARE)
+        if len(tree) > self._task["processes"]:
+            return "processes"
+        return "memory" if sum(tree.values()) > self._task["whole_memory"] else ""
 
     def _ended(self, child: int) -> bool:
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -191,9 +216,10 @@ def enter(root: str, folder: str) -> None:
 
 def kill_all(child: int, status: int | None) -> int | None:
     """Kill the command and all that descends from it; the command's own status, where it is known."""
+    _stop_all()
     deadline = time.monotonic() + KILL_S
     while time.monotonic() < deadline:
-        for process in [*_descendants(), -child]:
+        for process in [*descendants(), -child]:
             with contextlib.suppress(OSError):  # it was faster
                 os.kill(process, signal.SIGKILL)
         try:
@@ -205,19 +231,45 @@ def kill_all(child: int, status: int | None) -> int | None:
     return status
 
 
-def _descendants() -> list[int]:
-    """All processes below this one, by /proc; without it, none."""
+def _stop_all() -> None:
+    """Let nothing of it start anything more: what goes on forking while others are killed may outrun that."""
+    stopped: set[int] = set()
+    deadline = time.monotonic() + STOP_S
+    while (fresh := descendants().keys() - stopped) and time.monotonic() < deadline:
+        for process in fresh:
+            with contextlib.suppress(OSError):  # it was faster
+                os.kill(process, signal.SIGSTOP)
+        stopped |= fresh
+
+
+def descendants() -> dict[int, int]:
+    """All processes below this one, by /proc, and the bytes of memory each holds; without it, none."""
     parents: dict[int, list[int]] = {}
-    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
-        if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-                parents.setdefault(int(file.read().rpartition(b")")[2].split()[1]), []).append(int(name))
+    memory: dict[int, int] = {}
+    for process, fields in _stats():
+        parents.setdefault(int(fields[1]), []).append(process)
+        memory[process] = int(fields[21]) * PAGE  # proc_pid_stat(5): ppid is the 4th, rss the 24th
     found, unseen = list[int](), [os.getpid()]
     while unseen:
         below = parents.get(unseen.pop(), [])
         found += below
         unseen += below
-    return found
+    return {process: memory[process] for process in found}
+
+
+def tasks_of_user() -> int:
+    """How many threads this user runs now."""
+    own = os.getuid()
+    return sum(int(fields[17]) for process, fields in _stats(own))  # num_threads is the 20th
+
+
+def _stats(user: int | None = None) -> Iterator[tuple[int, list[bytes]]]:
+    """Each process with the fields of its stat from the 3rd on; only those of `user`, if one is given."""
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # it may be gone
+                if user is None or os.fstat(file.fileno()).st_uid == user:
+                    yield int(name), file.read().rpartition(b")")[2].split()
 
 
 if __name__ == "__main__":
