@@ -7,6 +7,7 @@ import pytest
 
 from timothy.cancel import Cancel
 from timothy.config import Config, Tools
+from timothy.errors import ConfigError
 from timothy.tools.base import Context, Danger, check, find, for_model, preview, workspace
 
 
@@ -41,6 +42,12 @@ def test_the_workspace_is_in_the_home_or_where_the_settings_say(tmp_path: Path) 
     elsewhere = tmp_path / "a" / "b"
     assert workspace(Config(tools=Tools(workspace=str(elsewhere))), tmp_path / "home") == elsewhere
     assert elsewhere.is_dir()
+
+
+@pytest.mark.parametrize("folder", [".", "..", "/", "workspace/.."])
+def test_a_workspace_never_holds_the_home(tmp_path: Path, folder: str) -> None:
+    with pytest.raises(ConfigError, match=r"tools\.workspace.*token"):
+        workspace(Config(tools=Tools(workspace=folder)), tmp_path / "home")
 
 
 def test_every_wrong_argument_is_named_up_to_five() -> None:

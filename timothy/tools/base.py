@@ -105,10 +105,18 @@ def _check_names(config: Config, known: list[str]) -> None:
 
 
 def workspace(config: Config, home: Path) -> Path:
-    """The configured workspace folder, made when it is missing."""
-    folder = home / config.tools.workspace  # an absolute one replaces the home
+    """The configured workspace folder, made when it is missing.
+
+    Raises ConfigError when the home is in it: a model could read the token, and change the log.
+    """
+    folder = (home / config.tools.workspace).resolve()  # an absolute one replaces the home
+    if home.resolve().is_relative_to(folder):
+        raise ConfigError(
+            f"the configuration's key tools.workspace: {folder} holds the home {home} with its token and log;"
+            " allowed: a folder inside the home, or one elsewhere"
+        )
     folder.mkdir(parents=True, exist_ok=True)
-    return folder.resolve()
+    return folder
 
 
 def check(tool: Tool, input: Any) -> str | None:
