@@ -158,7 +158,7 @@ def test_an_orderly_end_is_told_to_running_streams(process, provider, number):
     process.process.send_signal(number)
     events = reading.end()
     assert attempts(events) == [("a", "stopped", "stopped")]
-    assert events[-1].code == "server_shutdown"
+    assert events[-1].code == "gateway_stream_cut" and "shutting down" in events[-1].message
     assert process.process.wait(5) == 0
 
 

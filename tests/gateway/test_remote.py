@@ -197,7 +197,7 @@ def test_an_answer_that_is_no_list_of_models_is_named():
         RemoteGateway(url, "t").models()
 
 
-def test_a_running_stream_ends_as_server_shutdown_with_its_attempt_booked():
+def test_a_gateway_that_shuts_down_is_a_broken_hop_with_its_attempt_booked():
     chain = FakeChain([[]])
     with GatewayServer(chain.gateway) as server:
         stop_seen = threading.Event()
@@ -208,7 +208,8 @@ def test_a_running_stream_ends_as_server_shutdown_with_its_attempt_booked():
         events = reading.end()
     assert stop_seen.is_set()
     assert attempts(events) == [("a", "stopped", "stopped")]
-    assert events[-1].code == "server_shutdown"
+    assert events[-1].code == "gateway_stream_cut"
+    assert "the gateway is shutting down" in events[-1].message
 
 
 def _until_cancelled(cancel, seen):

@@ -23,6 +23,7 @@ from timothy.errors import (
     ProviderStalled,
     ProviderTimeout,
     ProviderUnreachable,
+    ServerShutdown,
     StreamCut,
     TimothyError,
 )
@@ -85,7 +86,7 @@ class RemoteGateway:
             for event in self._received(exchange, request):
                 if type(event) is not TextDelta or attempt is None or not attempt.shown:
                     attempt = _follow(attempt, event)  # text after the first piece has nothing to tell it
-                yield event
+                yield self._named(event) if isinstance(event, Error) else event
                 if isinstance(event, Done | Error):
                     return
             error: TimothyError = GatewayStreamCut(f"the gateway at {self._url} ended without saying so")
@@ -96,6 +97,12 @@ class RemoteGateway:
         if attempt is not None:
             yield attempt.ended(status_of(error.code), error.code, cost=None)
         yield failure(error)
+
+    def _named(self, error: Error) -> Error:
+        """A gateway that shuts down is a failure of the hop: it is not this server that goes."""
+        if error.code != ServerShutdown.code:
+            return error
+        return failure(GatewayStreamCut(f"the gateway at {self._url} broke off: {error.message}"))
 
     def _received(self, exchange: Exchange, request: ModelRequest) -> Generator[Event]:
         self._dial(exchange, request)
