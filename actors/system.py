@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import peewee
 import pykka
 
 from actors.addresses import Addresses
@@ -32,8 +33,8 @@ from timothy import home as homes
 from timothy.config import Config
 from timothy.database import FILE_NAME, migrate, open_database
 from timothy.errors import Interrupted, StartError, StorageUnavailable
-from timothy.eventlog import queries, settings
-from timothy.eventlog.records import AnyOrder, Refused, Verdict
+from timothy.eventlog import files, queries, settings
+from timothy.eventlog.records import AnyOrder, BeginTurn, Refused, Verdict
 from timothy.eventlog.recovery import MESSAGE, Recovered, recover
 from timothy.eventlog.store import STORAGE_FAULTS, Writer
 from timothy.gateway.base import Gateway
@@ -84,6 +85,7 @@ class System:
         self._writer = Writer(open_database(file))
         opened.callback(self._close_log)
         self.recovered = self._recover()
+        self.tidy_files()
         readers = [open_database(file, read_only=True) for _ in range(READERS)]
         self._reads = opened.enter_context(closing(Pool(readers)))
         self._context = ContextReader(self.read, self.gateway, self.home)
@@ -141,6 +143,21 @@ class System:
         if isinstance(news.verdict, Refused) and news.verdict.code == StorageUnavailable.code:
             raise StorageUnavailable(news.verdict.message)
         return news.verdict
+
+    def tidy_files(self) -> None:
+        """Remove the attached files that no session's log names any more; what fails, the next time does.
+
+        A message that the writer has not decided on keeps its files, also when its sender gave up.
+        """
+        if any(_brings_files(write.order) for write in list(self.backlog.pending)):
+            return
+        try:
+            gone = self.disk(files.tidy, self.home)
+        except (OSError, peewee.DatabaseError) as error:
+            logger.warning("attached files that no session names could not be removed: %s", error)
+            return
+        if gone:
+            logger.info("removed %d attached files that no session names any more", len(gone))
 
     def _recover(self) -> list[Recovered]:
         database = open_database(self.home / FILE_NAME)
@@ -213,6 +230,10 @@ def _usable(home: Path) -> Iterator[None]:
         raise StartError(
             f"the log in {home} cannot be opened: {error}. Is the disk full, the file read-only or damaged?"
         ) from error
+
+
+def _brings_files(order: AnyOrder) -> bool:
+    return isinstance(order, BeginTurn) and "attachments" in (order.payload or {})
 
 
 def _give_up(name: str) -> None:

@@ -182,6 +182,7 @@ def delete(session_id: str) -> Response:
     if isinstance(news, Busy):
         raise TurnInFlight("a turn runs in this session: stop it first", turn_id=news.turn_id)
     refuse(news.verdict)
+    system().tidy_files()
     return Response(status=204)
 
 

@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pykka
@@ -20,7 +21,7 @@ from timothy.errors import (
     TurnMismatch,
     UnknownModel,
 )
-from timothy.eventlog import attachments, queries
+from timothy.eventlog import attachments, files, queries
 from timothy.eventlog.records import BeginTurn, Mode
 from timothy.gateway.base import knows
 from timothy.moment import stamp
@@ -44,20 +45,28 @@ def send(session_id: str) -> Response:
     session_id = identifier(session_id, "session")
     body = json_body()
     text = field(body, "message", str, required=True, most=MESSAGE_CHARACTERS) or ""
-    model = _model(body)
+    model = field(body, "model", str)
     key = idempotency_key()
     existing(session_id)
     repeated = _repeat(session_id, key, "new", text)
     if repeated is not None:
         return repeated
-    order = _order(session_id, "new", key, model, payload=_payload(body, text, model))
-    return _begin(order, text)
+    _check_model(model)
+    given = attachments.parse(field(body, "attachments", list) or [])
+    with _held(given):
+        order = _order(session_id, "new", key, model, payload=_payload(given, text, model))
+        return _begin(order, text)
 
 
-def _payload(body: dict[str, Any], text: str, model: str | None) -> dict[str, Any]:
+def _held(given: list[attachments.Attachment]) -> AbstractContextManager[Any]:
+    """Until the message is in the log, nobody takes its files for forgotten ones."""
+    here = system()
+    return here.disk(files.hold, here.home) if given else nullcontext()
+
+
+def _payload(given: list[attachments.Attachment], text: str, model: str | None) -> dict[str, Any]:
     """The message as the log keeps it; attached files are in the home before the message is in the log."""
     payload: dict[str, Any] = {"text": text}
-    given = attachments.parse(field(body, "attachments", list) or [])
     if given:
         here = system()
         payload["attachments"] = here.disk(attachments.keep, here.home, given)
@@ -81,12 +90,13 @@ def retry(session_id: str) -> Response:
     session_id = identifier(session_id, "session")
     body = json_body()
     mode = _mode(body)
-    model = _model(body)
+    model = field(body, "model", str)
     key = idempotency_key()
     existing(session_id)
     repeated = _repeat(session_id, key, mode, None)
     if repeated is not None:
         return repeated
+    _check_model(model)
     here = system()
     claim = here.claims.get(session_id)
     if claim is not None:
@@ -98,7 +108,7 @@ def retry(session_id: str) -> Response:
     if last is not None and last["outcome"] == "completed" and last["user_seq"] == message.seq:
         raise NoRetryableTurn("the last turn came to a whole answer: branch to answer the message anew")
     last_turn_id = last["id"] if last else None
-    chosen = model or message.payload.get("model")
+    chosen = model or _still_offered(message.payload.get("model"))
     order = _order(session_id, mode, key, chosen, user_seq=message.seq, last_turn_id=last_turn_id)
     return _begin(order, message.payload["text"])
 
@@ -111,12 +121,16 @@ def _mode(body: dict[str, Any]) -> Mode:
     raise BadRequest(f"`mode` must be one of {', '.join(MODES)}, is {given[:80]!r}")
 
 
-def _model(body: dict[str, Any]) -> str | None:
-    model = field(body, "model", str)
+def _still_offered(model: str | None) -> str | None:
+    """The model that the message asked for, or the chain's own order when it is there no more."""
+    return model if model is not None and knows(system().gateway, model) else None
+
+
+def _check_model(model: str | None) -> None:
+    """After the key: a repeat gets its turn also when the model that answered is offered no more."""
     if model is not None and not knows(system().gateway, model):
         known = ", ".join(row.id for row in system().gateway.models()) or "none"
         raise UnknownModel(f"no model {model[:80]!r}; there are: {known}")
-    return model
 
 
 def _order(session_id: str, mode: Mode, key: str | None, model: str | None, **more: Any) -> BeginTurn:

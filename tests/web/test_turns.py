@@ -6,10 +6,12 @@ import uuid
 import pykka
 import pytest
 
-from actors.messages import Accepted
+from actors.messages import Accepted, Write
 from tests.actors.play import Gate, eventually
 from tests.web.conftest import told
-from timothy.eventlog import queries
+from timothy.errors import NotFound
+from timothy.eventlog import attachments, files, queries
+from timothy.eventlog.records import BeginTurn
 from timothy.events import Done, Error, TextDelta
 
 
@@ -215,6 +217,43 @@ def test_an_attached_file_is_kept_and_can_be_had(house, client, session_id):
     (kept,) = client.get(f"/v1/sessions/{session_id}").get_json()["items"][0]["attachments"]
     answer = client.get(f"/v1/attachments/{kept['sha256']}?media_type=text/html")
     assert (answer.get_data(), answer.content_type) == (b"six", "text/plain; charset=utf-8")
+
+
+def test_an_attached_file_goes_with_the_last_session_that_names_it(house, client, session_id):
+    house.plays([TextDelta("I see."), Done("stop")])
+    file = {"name": "a.txt", "media_type": "text/plain", "text": "six"}
+    told(client.post(f"/v1/sessions/{session_id}/messages", json={"message": "a", "attachments": [file]}))
+    (kept,) = client.get(f"/v1/sessions/{session_id}").get_json()["items"][0]["attachments"]
+    branch = client.session(**{"from": {"session_id": session_id, "seq": 2}})
+    statuses = []
+    for name in (session_id, branch):
+        assert client.delete(f"/v1/sessions/{name}").status_code == 204
+        statuses.append(client.get(f"/v1/attachments/{kept['sha256']}").status_code)
+    assert statuses == [200, 404]
+
+
+def test_a_message_that_is_not_decided_on_keeps_its_files(house):
+    (kept,) = attachments.keep(house.system.home, [attachments.Attachment("a", "text/plain", text="six")])
+    ids = {"append_id": "a", "session_id": "s", "turn_id": "t", "mode": "new", "started_at": ""}
+    waiting = Write(BeginTurn(**ids, payload={"text": "look", "attachments": [kept]}))
+    house.system.backlog.pending.append(waiting)
+    house.system.tidy_files()
+    assert attachments.content(house.system.home, kept["sha256"]) == b"six"
+    house.system.backlog.pending.remove(waiting)
+    house.system.tidy_files()
+    with pytest.raises(NotFound):
+        attachments.content(house.system.home, kept["sha256"])
+
+
+def test_files_that_cannot_be_tidied_up_are_told_of_and_a_session_is_deleted_all_the_same(
+    house, client, session_id, monkeypatch, caplog
+):
+    def fails(home):
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(files, "tidy", fails)
+    assert client.delete(f"/v1/sessions/{session_id}").status_code == 204
+    assert "could not be removed: the disk is gone" in caplog.text
 
 
 def test_the_request_id_is_kept_on_the_turn_and_sent_on(house, client, session_id):

@@ -2,20 +2,18 @@
 
 import base64
 import hashlib
-import os
-import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from timothy.errors import BadRequest, NotFound
+from timothy.eventlog import files
 from timothy.eventlog.records import Payload, Record
 from timothy.text import honest
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 MOST = 10
-_HASH = re.compile(r"[0-9a-f]{64}")
 
 
 class Attachment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,13 +41,16 @@ def parse(value: Any) -> list[Attachment]:
 
 
 def keep(home: Path, attachments: list[Attachment]) -> list[Payload]:
-    """Store the contents in the home; what the log keeps of each. Raises OSError."""
+    """Store the contents in the home; what the log keeps of each. Raises OSError.
+
+    Hold the files (`files.hold`) from before until the message that names them is in the log.
+    """
     return [_keep(home, attachment) for attachment in attachments]
 
 
 def content(home: Path, digest: str) -> bytes:
     """The stored bytes. Raises NotFound."""
-    path = _path(home, digest) if _HASH.fullmatch(digest) else None
+    path = files.path(home, digest)
     if path is None or not path.is_file():
         raise NotFound(f"no attachment {digest[:80]}")
     return path.read_bytes()
@@ -91,15 +92,8 @@ def _check(attachment: Attachment) -> None:
 def _keep(home: Path, attachment: Attachment) -> Payload:
     raw = _raw(attachment)
     digest = hashlib.sha256(raw).hexdigest()
-    path = _path(home, digest)
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = path.with_name(f"{digest}.{os.getpid()}.new")
-        with open(draft, "wb") as file:
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(path)
+    if not (files.folder(home) / digest).exists():
+        files.put(home, digest, [raw])
     kept = {"name": honest(attachment.name.strip()), "media_type": attachment.media_type}
     return {**kept, "bytes": len(raw), "sha256": digest}
 
@@ -111,7 +105,3 @@ def _raw(attachment: Attachment) -> bytes:
         return base64.b64decode(attachment.data or "", validate=True)
     except ValueError as error:  # of binascii, or of a text that is not ASCII
         raise BadRequest(f"the image {attachment.name!r}: `data` is no base64: {error}") from error
-
-
-def _path(home: Path, digest: str) -> Path:
-    return home / "attachments" / digest
