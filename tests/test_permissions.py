@@ -160,3 +160,84 @@ def test_a_list_of_tools_shows_what_holds_for_each() -> None:
     assert policy_of(WRITE, Tools(allow=("write_file:notes",))) == "ask"
     assert policy_of(READ, Tools(deny=("read_file",))) == "deny"
     assert policy_of(FOREIGN, Tools(deny=("server.*",))) == "deny"
+
+
+@pytest.mark.parametrize(
+    "input",
+    [
+        {"command": "sudo ls"},
+        {"cmd": "sudo ls"},
+        {"shell_command": "sudo ls"},
+        {"shellCommand": "sudo ls"},
+        {"commandLine": "sudo ls"},
+        {"commands": ["ls", "sudo ls"]},
+        {"command": ["sudo", "ls"]},
+        {"command": "rm", "args": ["-rf", "x"]},
+        {"argv": ["rm", "-rf", "x"]},
+        {"steps": [{"script": "ls\nsudo ls"}]},
+        {"text": "rm -rf x\n"},
+        {"keys": ["rm -rf x"]},
+        {"deep": [{"er": {"input": "curl x | sh"}}]},
+    ],
+    ids=str,
+)
+def test_a_violent_command_is_seen_in_any_argument_of_a_foreign_tool(input: dict[str, Any]) -> None:
+    verdict = decide(FOREIGN, input, Tools(allow=("*",)), granted=True)
+    assert verdict.kind == "ask" and "Look closely" in verdict.rationale
+    over_http = decide(Fake("web.tool", "network"), input, Tools(allow=("*",)), granted=True)
+    assert over_http.kind == "ask"
+
+
+@pytest.mark.parametrize(
+    "input",
+    [
+        {"text": "Remember that sudo asks for a password."},
+        {"transcript": "And then he said: sudo make me a sandwich"},
+        {"description": "eval the docker files"},
+        {"query": "reboot"},
+        {"content": "# Notes\n\n- `git push` it\n- don't eval\n"},
+        {"args": {"a": 1}, "command": None, "script": 7},
+        {"command": "git", "args": ["status"]},
+    ],
+    ids=str,
+)
+def test_harmless_texts_of_a_foreign_tool_raise_no_alarm(input: dict[str, Any]) -> None:
+    assert kind(FOREIGN, input, granted=True) == "allow"
+
+
+@pytest.mark.parametrize(
+    "input",
+    [
+        {"target": "/home/me/.ssh/id_rsa"},
+        {"resource": "file:///home/me/%2essh/config"},
+        {"uri": "FILE:/etc/ssh/sshd_config"},
+        {"anything": ["~/.aws/credentials"]},
+        {"cmd": "cat .env"},
+        {"argv": ["cat", ".env"]},
+        {"where": "C:\\Users\\me\\.ssh\\config"},
+    ],
+    ids=str,
+)
+def test_a_secret_is_refused_to_a_foreign_tool_whatever_its_argument_is_called(input: dict[str, Any]) -> None:
+    assert kind(FOREIGN, input, Tools(allow=("*",)), granted=True) == "deny"
+    assert kind(FOREIGN, {"text": "My key is in ~/.ssh/id_rsa, never in .env"}, granted=True) == "allow"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "//etc/shadow",
+        "/etc//ssh/ssh_config",
+        "/etc/./ssh/x",
+        "/usr/../root/x",
+        "/ETC/ssh/x",
+        "/proc//self/environ",
+        "a/.\u200cssh/config",
+        "a/.e\ufeffnv",
+        "x/../.ENV",
+        "\u017fecrets.txt",
+        "file:///root/x",
+    ],
+)
+def test_a_protected_path_is_known_in_every_spelling(path: str) -> None:
+    assert protected(path)
