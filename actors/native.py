@@ -16,33 +16,36 @@ def patched() -> bool:
 
 
 class Native:
-    """One real thread under gevent, which parks only its caller; a locked direct call in plain threads.
+    """One real thread under gevent, or a few, which park only their callers; a direct call in plain threads,
+    no more than so many at a time.
 
     What runs inside uses sqlite3, peewee, files and plain values only: no tell, lock, queue or logging.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int = 1) -> None:
         self._pool: Any = None
-        self._lock = threading.Lock()
+        self._free = threading.BoundedSemaphore(threads)
         if patched():
             from gevent.threadpool import ThreadPool
 
-            self._pool = ThreadPool(1)
+            self._pool = ThreadPool(threads)
 
     def __call__(self, work: Callable[[*Arguments], Result], *plain: *Arguments) -> Result:
-        """`work(*plain)` in the native thread; its result, or its exception."""
+        """`work(*plain)` in a native thread; its result, or its exception."""
         if self._pool is None:
-            with self._lock:
+            with self._free:
                 return work(*plain)
         outcome = self._pool.apply(_attempt, (work, plain))
         if isinstance(outcome, _Raised):
             raise outcome.error
         return outcome  # type: ignore[no-any-return]
 
-    def close(self) -> None:
-        """End the thread when its work is done."""
+    def close(self, patience_s: float | None = None) -> None:
+        """End the threads when their work is done; after `patience_s`, leave to its disk what still hangs."""
         if self._pool is not None:
-            self._pool.kill()
+            import gevent
+
+            gevent.spawn(self._pool.kill).join(patience_s)
 
 
 class _Raised:

@@ -77,7 +77,7 @@ class System:
             closing(open_gateway(self.config, self.home, environment))
         )
         self.disk = opened.enter_context(closing(Native()))
-        self.toolbox = opened.enter_context(closing(Toolbox(self.config, self.home, self.disk)))
+        self.toolbox = opened.enter_context(closing(Toolbox(self.config, self.home)))
 
     def _open_log(self, opened: ExitStack) -> None:
         file = self.home / FILE_NAME

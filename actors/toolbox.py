@@ -13,14 +13,16 @@ from timothy.permissions import Verdict, decide
 from timothy.tools.base import Context, Tool, ToolError, check, find, workspace
 from timothy.tools.mcp import Servers
 from timothy.tools.notes import Notes
+from timothy.turn.machine import Limits
 
+CLOSE_S = 1.0
 Granted = frozenset[tuple[str, str]]
 
 
 class Toolbox:
     """All tools of this server. `switched_off` names tools that one session does not offer."""
 
-    def __init__(self, config: Config, home: Path, native: Native) -> None:
+    def __init__(self, config: Config, home: Path) -> None:
         self.notes = Notes(home)
         self._config = config
         self._home = home
@@ -30,7 +32,7 @@ class Toolbox:
         self._told: tuple[dict[str, Tool], tuple[ToolSpec, ...]] = ({}, ())
         self.servers = Servers(config.mcp, home)
         self.servers.start()
-        self._native = native
+        self._native = Native(Limits().parallel)  # their own: a slow disk keeps only tools waiting
 
     def refresh(self) -> None:
         """Look at what the MCP servers offer now. Blocks; does nothing when none is configured."""
@@ -98,5 +100,6 @@ class Toolbox:
         ]
 
     def close(self) -> None:
-        """End the MCP servers."""
+        """End the MCP servers, and the threads."""
         self.servers.close()
+        self._native.close(CLOSE_S)

@@ -50,6 +50,34 @@ def test_one_piece_of_work_at_a_time(native):
     assert most == [1] * 8
 
 
+def test_a_few_pieces_of_work_at_a_time_where_there_are_a_few_threads():
+    native, running, most = Native(threads=4), [], []
+
+    def work():
+        running.append(1)
+        most.append(len(running))
+        real_sleep(0.05)
+        running.pop()
+
+    callers = [threading.Thread(target=native, args=(work,)) for _ in range(8)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    native.close()
+    assert max(most) == 4
+
+
+def test_a_close_waits_for_a_disk_that_hangs_only_so_long():
+    native = Native()
+    caller = threading.Thread(target=native, args=(real_sleep, 1))
+    caller.start()
+    began = time.monotonic()
+    native.close(patience_s=0.1)
+    assert time.monotonic() - began < 0.8
+    caller.join()
+
+
 def real_sleep(seconds):
     """A wait that blocks its real thread: what a commit does."""
     try:
