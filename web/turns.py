@@ -2,7 +2,8 @@
 
 import time
 import uuid
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pykka
@@ -22,7 +23,7 @@ from timothy.errors import (
     UnknownModel,
 )
 from timothy.eventlog import attachments, files, queries
-from timothy.eventlog.records import BeginTurn, Mode
+from timothy.eventlog.records import BeginTurn, Mode, Payload
 from timothy.gateway.base import knows
 from timothy.moment import stamp
 from web import sse
@@ -46,33 +47,38 @@ def send(session_id: str) -> Response:
     body = json_body()
     text = field(body, "message", str, required=True, most=MESSAGE_CHARACTERS) or ""
     model = field(body, "model", str)
+    given = attachments.parse(field(body, "attachments", list) or [])
     key = idempotency_key()
     existing(session_id)
-    repeated = _repeat(session_id, key, "new", text)
+    payload = _payload(text, given)
+    repeated = _repeat(session_id, key, "new", payload)
     if repeated is not None:
         return repeated
     _check_model(model)
-    given = attachments.parse(field(body, "attachments", list) or [])
-    with _held(given):
-        order = _order(session_id, "new", key, model, payload=_payload(given, text, model))
-        return _begin(order, text)
-
-
-def _held(given: list[attachments.Attachment]) -> AbstractContextManager[Any]:
-    """Until the message is in the log, nobody takes its files for forgotten ones."""
-    here = system()
-    return here.disk(files.hold, here.home) if given else nullcontext()
-
-
-def _payload(given: list[attachments.Attachment], text: str, model: str | None) -> dict[str, Any]:
-    """The message as the log keeps it; attached files are in the home before the message is in the log."""
-    payload: dict[str, Any] = {"text": text}
-    if given:
-        here = system()
-        payload["attachments"] = here.disk(attachments.keep, here.home, given)
     if model:
         payload["model"] = model
+    with _kept(given):
+        return _begin(_order(session_id, "new", key, model, payload=payload), text)
+
+
+def _payload(text: str, given: list[attachments.Attachment]) -> Payload:
+    """The message as the log keeps it; a repeat has all of it in common, but the model."""
+    payload: Payload = {"text": text}
+    if given:
+        payload["attachments"] = system().disk(attachments.described, given)
     return payload
+
+
+@contextmanager
+def _kept(given: list[attachments.Attachment]) -> Iterator[None]:
+    """Attached files are in the home before the message is in the log; until then nobody forgets them."""
+    if not given:
+        yield
+        return
+    here = system()
+    with here.disk(files.hold, here.home):
+        here.disk(attachments.keep, here.home, given)
+        yield
 
 
 @turns.get("/v1/attachments/<digest>")
@@ -152,16 +158,17 @@ def _begin(order: BeginTurn, text: str) -> Response:
     answer = Answer()
     system().sessions.tell(Send(order.session_id, order, text, time.monotonic() + BEGIN_S, answer))
     news: Accepted | Busy | NotBegun = answer.verdict()
+    key, mode = order.idempotency_key, order.mode
     match news:
         case Accepted(replay=replay):
             return _started(order.session_id, replay.turn_id) or sse.follow(system(), replay, 0)
         case Busy(turn_id=turn_id):
-            again = _repeat(order.session_id, order.idempotency_key, order.mode, text)
+            again = _repeat(order.session_id, key, mode, order.payload)
             if again is not None:
                 return again
             raise _in_flight(turn_id)
         case NotBegun(code="key_used"):
-            again = _repeat(order.session_id, order.idempotency_key, order.mode, text)
+            again = _repeat(order.session_id, key, mode, order.payload)
             if again is not None:
                 return again
             raise errors.StorageUnavailable("the turn of this Idempotency-Key is not there yet: try again")
@@ -190,7 +197,7 @@ def _refusal(code: str, message: str) -> errors.RequestError:
     return kinds.get(code, errors.StorageUnavailable)(message)
 
 
-def _repeat(session_id: str, key: str | None, mode: Mode, text: str | None) -> Response | None:
+def _repeat(session_id: str, key: str | None, mode: Mode, asked: Payload | None) -> Response | None:
     """The stream of the turn that this key began, live or retold; None when the key is free."""
     if key is None:
         return None
@@ -199,7 +206,7 @@ def _repeat(session_id: str, key: str | None, mode: Mode, text: str | None) -> R
     if turn is None:
         return None
     claim = here.claims.get(session_id)  # after the read: a durable turn that has no claim has its evidence
-    if turn["mode"] != mode or (mode == "new" and turn["text"] != text):
+    if turn["mode"] != mode or (asked is not None and not _same(turn, asked)):
         raise IdempotencyMismatch("this Idempotency-Key began a turn with another message: take a new key")
     started = _started(session_id, turn["id"], replayed=True)
     if started is not None:
@@ -207,6 +214,10 @@ def _repeat(session_id: str, key: str | None, mode: Mode, text: str | None) -> R
     if claim is not None and claim.replay.turn_id == turn["id"]:
         return sse.follow(here, claim.replay, 0, replayed=True)
     return _retell(session_id, turn)
+
+
+def _same(turn: dict[str, Any], asked: Payload) -> bool:
+    return (turn["text"], turn["attachments"]) == (asked["text"], asked.get("attachments"))
 
 
 def _retell(session_id: str, turn: dict[str, Any]) -> Response:

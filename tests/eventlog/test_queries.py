@@ -180,7 +180,8 @@ def test_a_turn_is_shown_with_its_attempts_in_order(log):
 def test_a_key_finds_its_turn_with_its_message_in_its_session_only(log):
     log.write(create(), create("u"), begin(idempotency_key="k", text="Hello"))
     found = queries.turn_by_key(log.reader, "s", "k")
-    assert (found["id"], found["mode"], found["text"]) == ("t", "new", "Hello")
+    asked = (found["text"], found["attachments"])
+    assert (found["id"], found["mode"], asked) == ("t", "new", ("Hello", None))
     assert queries.turn_by_key(log.reader, "u", "k") is None
 
 

@@ -40,6 +40,11 @@ def parse(value: Any) -> list[Attachment]:
     return found
 
 
+def described(attachments: list[Attachment]) -> list[Payload]:
+    """What the log keeps of each: `name`, `media_type`, `bytes`, `sha256`. Raises BadRequest."""
+    return [_described(attachment, _raw(attachment)) for attachment in attachments]
+
+
 def keep(home: Path, attachments: list[Attachment]) -> list[Payload]:
     """Store the contents in the home; what the log keeps of each. Raises OSError.
 
@@ -91,11 +96,15 @@ def _check(attachment: Attachment) -> None:
 
 def _keep(home: Path, attachment: Attachment) -> Payload:
     raw = _raw(attachment)
-    digest = hashlib.sha256(raw).hexdigest()
-    if not (files.folder(home) / digest).exists():
-        files.put(home, digest, [raw])
-    kept = {"name": honest(attachment.name.strip()), "media_type": attachment.media_type}
-    return {**kept, "bytes": len(raw), "sha256": digest}
+    kept = _described(attachment, raw)
+    if not (files.folder(home) / kept["sha256"]).exists():
+        files.put(home, kept["sha256"], [raw])
+    return kept
+
+
+def _described(attachment: Attachment, raw: bytes) -> Payload:
+    named = {"name": honest(attachment.name.strip()), "media_type": attachment.media_type}
+    return {**named, "bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
 
 
 def _raw(attachment: Attachment) -> bytes:

@@ -203,12 +203,11 @@ def attempts(database: peewee.SqliteDatabase, turn_id: str) -> list[Row]:
 
 
 def turn_by_key(database: peewee.SqliteDatabase, session_id: str, key: str) -> Row | None:
-    """The turn that this Idempotency-Key began, with its mode, message and model, or None."""
+    """The turn that this Idempotency-Key began, with its mode, message and attachments, or None."""
     for row in _BY_KEY.rows(database, session_id=session_id, key=key):
-        text = next(
-            (entry.payload["text"] for entry in events(database, session_id, row["user_seq"] - 1, 1)), ""
-        )
-        return {**row, "text": text}
+        (message,) = events(database, session_id, row["user_seq"] - 1, 1)
+        asked = message.payload
+        return {**row, "text": asked["text"], "attachments": asked.get("attachments")}
     return None
 
 
