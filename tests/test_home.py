@@ -80,3 +80,16 @@ def test_the_users_own_token_wins_and_is_not_written_down(tmp_path):
 def test_an_empty_token_file_never_opens_the_door(tmp_path, content):
     (tmp_path / homes.TOKEN_FILE).write_text(content)
     assert len(homes.token(tmp_path, {})) >= 32
+
+
+def test_a_token_file_that_others_could_read_is_closed_to_them(tmp_path):
+    token = homes.token(tmp_path, {})
+    (tmp_path / homes.TOKEN_FILE).chmod(0o644)
+    assert homes.token(tmp_path, {}) == token
+    assert stat.S_IMODE((tmp_path / homes.TOKEN_FILE).stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("token", ["t\u00f6ken", "a b", "a\tb", "a\x7f"])
+def test_a_token_that_no_header_can_carry_is_refused(tmp_path, token):
+    with pytest.raises(ConfigError, match="visible ASCII"):
+        homes.token(tmp_path, {homes.TOKEN_VARIABLE: token})

@@ -46,19 +46,38 @@ def _holder(home: Path) -> str:
 
 
 def user_token(environment: Mapping[str, str] = os.environ) -> str:
-    """The token that the user set, or ""."""
-    return environment.get(TOKEN_VARIABLE, "").strip()
+    """The token that the user set, or "". Raises ConfigError for one that no header and no link can carry."""
+    chosen = environment.get(TOKEN_VARIABLE, "").strip()
+    if not all("!" <= character <= "~" for character in chosen):
+        raise ConfigError(f"{TOKEN_VARIABLE} may have visible ASCII characters only, and no blanks")
+    return chosen
 
 
 def token(home: Path, environment: Mapping[str, str] = os.environ) -> str:
-    """The user's token, else the one kept in the home, made at the first start and readable by the owner."""
+    """The user's token, else the one kept in the home, made at the first start and readable by the owner.
+
+    Raises ConfigError for a token that cannot be one, and a file that cannot be kept from others.
+    """
     chosen = user_token(environment)
     if chosen:
         return chosen
     path = home / TOKEN_FILE
     if not path.exists() or not path.read_text(encoding="ascii").strip():  # an empty one would open the door
         _keep(path, secrets.token_urlsafe(32))
+    _close(path)
     return path.read_text(encoding="ascii").strip()
+
+
+def _close(path: Path) -> None:
+    """Take the file from all but its owner: it may have been copied or restored with looser rights."""
+    if not path.stat().st_mode & 0o077:
+        return
+    try:
+        path.chmod(0o600)
+    except OSError as error:
+        raise ConfigError(
+            f"{path} can be read by others, and that cannot be changed: {error.strerror}"
+        ) from error
 
 
 def _keep(path: Path, value: str) -> None:
