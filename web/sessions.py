@@ -20,6 +20,7 @@ from timothy.eventlog.records import (
     Refused,
     UpdateSession,
 )
+from timothy.text import honest
 from timothy.upkeep.export import exported
 from web.here import system
 from web.problems import json_response
@@ -66,7 +67,7 @@ def listing() -> Response:
     rows = here.read(
         queries.sessions,
         limit=most + 1,
-        search=request.args.get("query", "").strip(),
+        search=honest(request.args.get("query", "")).strip(),  # as texts are kept: no NUL is in any
         after=_decode_cursor(request.args.get("cursor", "")),
         archived=_flag("archived"),
     )

@@ -62,6 +62,7 @@ def test_search_finds_titles_and_words_as_they_are(server: Server, provider: Fak
         (f"{mark}-q%20100%25", [talked]),
         (f"{mark}%25t", []),
         (f"{mark}_t", []),
+        (f"%00{mark}", []),
         ("nothing%20of%20the%20kind", []),
     ):
         found = [row["id"] for row in server.get(f"/v1/sessions?query={words}")["sessions"]]
