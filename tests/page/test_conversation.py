@@ -59,12 +59,13 @@ def test_an_answer_is_read_as_markdown(visit: Open) -> None:
 
 def test_a_reload_in_mid_stream_shows_what_the_server_has(visit: Open, server: Server) -> None:
     visitor = visit()
-    session = visitor.send("slowly please")
+    session = visitor.send("endlessly please")
     for _ in range(3):
         visitor.page.reload()
         visitor.sees("Here are words")
         shown = visitor.answer().rstrip()
         assert _read_at_least(server, session, len(shown)).startswith(shown)
+    server.stop(session)
     visitor.ended()
     assert _squeezed(visitor.answer()) == _squeezed(server.read(session)["items"][-1]["text"])
 
