@@ -29,7 +29,6 @@ class Toolbox:
         self.workspace = workspace(config, home)
         self.tools: dict[str, Tool] = find(config)
         self._built_in = self.tools
-        self._told: tuple[dict[str, Tool], tuple[ToolSpec, ...]] = ({}, ())
         self.servers = Servers(config.mcp, home)
         self.servers.start()
         self._native = Native(Limits().parallel)  # their own: a slow disk keeps only tools waiting
@@ -42,15 +41,11 @@ class Toolbox:
     def offered(self, switched_off: frozenset[str] = frozenset()) -> tuple[ToolSpec, ...]:
         """The tools as a model sees them now. Blocks."""
         self.refresh()
-        return tuple(spec for spec in self._specs(self.tools) if spec.name not in switched_off)
-
-    def _specs(self, tools: dict[str, Tool]) -> tuple[ToolSpec, ...]:
-        """Made once for the same tools: a description may look for programs on the disk."""
-        known, specs = self._told
-        if known is not tools:
-            specs = tuple(ToolSpec(name, tool.description, dict(tool.schema)) for name, tool in tools.items())
-            self._told = (tools, specs)
-        return specs
+        return tuple(
+            ToolSpec(name, tool.description, dict(tool.schema))  # now: a description may change its mind
+            for name, tool in self.tools.items()
+            if name not in switched_off
+        )
 
     def judge(
         self, calls: tuple[ToolCall, ...], granted: Granted, switched_off: frozenset[str] = frozenset()

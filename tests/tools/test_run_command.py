@@ -31,6 +31,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A system without a sandbox."""
     which = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name, *more: None if name == "bwrap" else which(name, *more))
+    monkeypatch.setattr(sandbox, "_watch", sandbox.Watch())
     assert not sandbox.available()
     yield
 
@@ -151,6 +152,28 @@ def test_with_a_sandbox_everyone_is_told(sandboxed: None, context: Context, tool
     tool = tools["run_command"]
     assert "in a sandbox" in tool.description and "no sandbox" not in tool.description
     assert tool.rationale({"command": "ls"}).endswith("in the sandbox.")
+    assert run(tool, context, "true") == "[exit status 0]"
+
+
+def test_a_sandbox_that_comes_is_used_and_one_that_goes_is_missed(
+    sandboxed: None, context: Context, tools: dict[str, Tool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool, installed = tools["run_command"], False
+    which = shutil.which
+    monkeypatch.setattr(sandbox, "LOOK_S", 0.0)
+    monkeypatch.setattr(sandbox, "_watch", sandbox.Watch())
+    monkeypatch.setattr(
+        shutil, "which", lambda name, *more: which(name, *more) if installed or name != "bwrap" else None
+    )
+    assert "no sandbox" in tool.description and run(tool, context, "true").endswith("[ran without a sandbox]")
+    installed = True
+    assert "in a sandbox" in tool.description and run(tool, context, "true") == "[exit status 0]"
+    installed = False
+    assert "no command runs" in tool.description and "but not now" in tool.rationale({"command": "true"})
+    with pytest.raises(ToolError, match="sandbox is gone"):
+        run(tool, context, "touch x")
+    assert not (context.workspace / "x").exists()
+    installed = True
     assert run(tool, context, "true") == "[exit status 0]"
 
 

@@ -11,10 +11,25 @@ from timothy.tools.process import Limits, Outcome, environment, run
 USUAL_S = 60
 LONGEST_S = 600
 
+LOST = (
+    "The sandbox is gone (bubblewrap was removed, or is not allowed any more), and what was allowed was"
+    " allowed in it: no command runs until it is back, or the server was started again."
+)
 UNPROTECTED = (
     "There is no sandbox on this computer (bubblewrap is not installed, or not allowed): the command can"
     " reach the network and every file of the server's user."
 )
+
+_DESCRIBED = {
+    "there": "It runs in a sandbox: no network, and no files but the workspace's and the system's programs.",
+    "none": UNPROTECTED,
+    "lost": LOST,
+}
+_ASKED = {
+    "there": "in the sandbox.",
+    "none": f"without a sandbox. {UNPROTECTED}",
+    "lost": f"but not now. {LOST}",
+}
 
 
 class RunCommand:
@@ -46,14 +61,9 @@ class RunCommand:
 
     @property
     def description(self) -> str:
-        where = (
-            "It runs in a sandbox: no network, and no files but the workspace's and the system's programs."
-            if sandbox.available()
-            else UNPROTECTED
-        )
         return (
             "Run a shell command in the workspace and get its output and exit status. No input can be given,"
-            f" and nothing it starts goes on after it. {where}"
+            f" and nothing it starts goes on after it. {_DESCRIBED[sandbox.state()]}"
         )
 
     def subject(self, input: dict[str, Any]) -> str:
@@ -63,9 +73,9 @@ class RunCommand:
         return f"{', '.join(dict.fromkeys(words)) if words else command} in {input.get('folder') or '.'}"
 
     def rationale(self, input: dict[str, Any]) -> str:
-        where = "in the sandbox." if sandbox.available() else f"without a sandbox. {UNPROTECTED}"
-        folder = input.get("folder") or "the workspace"
-        return f"Runs `{input['command']}` in {folder}, where it can change and delete files, {where}"
+        where = input.get("folder") or "the workspace"
+        how = _ASKED[sandbox.state()]
+        return f"Runs `{input['command']}` in {where}, where it can change and delete files, {how}"
 
     def run(self, input: dict[str, Any], context: Context, cancel: Cancel) -> str:
         if "\0" in input["command"]:
@@ -75,7 +85,10 @@ class RunCommand:
             pass
         argv = ["/bin/sh", "-c", files.encoded(input["command"]).decode()]
         limits = Limits(time_s=input.get("time_s", USUAL_S))
-        if sandbox.available():
+        state = sandbox.state()
+        if state == "lost":
+            raise ToolError(LOST)
+        if state == "there":
             return _told(_sandboxed(argv, folder, context, cancel, limits), limits)
         env = environment(HOME=str(context.workspace))
         outcome = run(argv, cancel, root=context.workspace, folder=folder, env=env, limits=limits)

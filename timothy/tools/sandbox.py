@@ -7,33 +7,71 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from timothy.permissions import protected
 
 INSIDE = "/workspace"
 MAX_MASKED = 200
+LOOK_S = 20.0
+PROBE_S = 5.0
 _SCRATCH_BYTES = 256 * 1024 * 1024
 _SETTINGS = """
     alternatives ca-certificates ca-certificates.conf fonts group java ld.so.cache ld.so.conf ld.so.conf.d
     localtime mime.types nsswitch.conf passwd pki profile ssl/certs ssl/openssl.cnf terminfo
 """
 
-_known: dict[str, bool] = {}
-_lock = threading.Lock()
+State = Literal["there", "none", "lost"]
+
+
+class Watch:
+    """Whether the sandbox works, looked up again every now and then: it may come and go."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._look_at = 0.0
+        self._works = False
+        self._worked = False
+
+    def state(self) -> State:
+        """As `timothy.tools.sandbox.state`."""
+        with self._lock:
+            if time.monotonic() >= self._look_at:
+                self._works = _works()
+                self._worked = self._worked or self._works
+                self._look_at = time.monotonic() + LOOK_S
+            if self._works:
+                return "there"
+            return "lost" if self._worked else "none"
+
+
+_watch = Watch()
+
+
+def state() -> State:
+    """`there` when bubblewrap is installed and allowed to work here, else `none`.
+
+    `lost` once it worked for this server: what people allowed was allowed in the sandbox, and is not to be
+    done without it. What is said here is at most `LOOK_S` old.
+    """
+    return _watch.state()
 
 
 def available() -> bool:
-    """True when bubblewrap is installed and allowed to work here; found out once."""
+    """True when there is a sandbox that works."""
+    return state() == "there"
+
+
+def _works() -> bool:
     program = shutil.which("bwrap")
     if program is None:
         return False
-    with _lock:
-        if program not in _known:
-            probe = [*_frame(program), "--", "/bin/sh", "-c", "exit 0"]
-            _known[program] = (
-                subprocess.run(probe, capture_output=True, stdin=subprocess.DEVNULL).returncode == 0
-            )
-        return _known[program]
+    probe = [*_frame(program), "--", "/bin/sh", "-c", "exit 0"]
+    try:
+        ended = subprocess.run(probe, capture_output=True, stdin=subprocess.DEVNULL, timeout=PROBE_S)
+    except (OSError, subprocess.TimeoutExpired):  # gone since, or it hangs
+        return False
+    return ended.returncode == 0
 
 
 def wrapped(argv: list[str], workspace: Path, folder: str) -> list[str]:
