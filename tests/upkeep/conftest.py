@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from timothy.database import FILE_NAME, migrate, open_database
+from timothy.eventlog import attachments
 from timothy.eventlog.records import AppendRows, BeginTurn, CreateSession, EndTurn, Row
 from timothy.eventlog.store import Writer
 
@@ -27,14 +28,14 @@ def write(home: Path, *orders: object) -> None:
     writer.close()
 
 
-def begin(turn_id: str = TURN, text: str = "hello") -> BeginTurn:
+def begin(turn_id: str = TURN, text: str = "hello", **more: object) -> BeginTurn:
     return BeginTurn(
         append_id=fresh(),
         session_id=SESSION,
         turn_id=turn_id,
         mode="new",
         started_at=STARTED,
-        payload={"text": text},
+        payload={"text": text, **more},
     )
 
 
@@ -53,6 +54,15 @@ def end(turn_id: str = TURN, row: Row | None = None, outcome: str = "failed") ->
         provider=None,
         model=None,
     )
+
+
+def attach(home: Path, *contents: str) -> list[str]:
+    """A turn whose message has these files; their hashes."""
+    given = [attachments.Attachment("a.txt", "text/plain", text=content) for content in contents]
+    kept = attachments.keep(home, given)
+    turn_id = fresh()
+    write(home, begin(turn_id, attachments=kept), end(turn_id))
+    return [entry["sha256"] for entry in kept]
 
 
 @pytest.fixture

@@ -1,19 +1,25 @@
 """A copy of the log is whole, and puts back exactly what it was made of."""
 
+import hashlib
+import shutil
 import sqlite3
+import subprocess
+import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from tests.upkeep.conftest import SESSION, begin, end, fresh, write
+from tests.upkeep.conftest import SESSION, attach, begin, end, fresh, write
 from timothy import home as homes
 from timothy.cli import main
 from timothy.database import FILE_NAME, MIGRATIONS, migrate, open_database
 from timothy.errors import HomeLocked
-from timothy.eventlog.records import ChangeSettings, UpdateSession
+from timothy.eventlog import files
+from timothy.eventlog.records import ChangeSettings, DeleteSession, UpdateSession
 from timothy.eventlog.settings import stored
-from timothy.upkeep import copies
+from timothy.upkeep import attached, copies
 from timothy.upkeep.doctor import examine
 
 
@@ -104,10 +110,196 @@ def test_a_file_that_is_no_backup_is_refused_and_the_log_stays(
     assert rows(home / FILE_NAME) == before
 
 
+def contents(home: Path) -> dict[str, str]:
+    """The kept files, each by its name with its hash."""
+    found = files.folder(home).iterdir() if files.folder(home).is_dir() else []
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+
+
+def tables(path: Path) -> list[str]:
+    connection = sqlite3.connect(path)
+    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
+    connection.close()
+    return [name for (name,) in found]
+
+
+def test_attached_files_are_in_the_one_file_and_come_back_in_another_home(home: Path, tmp_path: Path) -> None:
+    digests = attach(home, "", "small", "more than a piece " * 100_000)
+    attach(home, "small")
+    files.put(home, hashlib.sha256(b"forgotten").hexdigest(), [b"forgotten"])
+    copied = copies.backup(home, tmp_path / "copy.db")
+    assert (copied.files, copied.lost) == (3, [])
+    assert copied.size == (tmp_path / "copy.db").stat().st_size > 1_800_000
+    copies.restore(tmp_path / "new", tmp_path / "copy.db")
+    assert contents(tmp_path / "new") == {digest: digest for digest in digests}
+    assert tables(tmp_path / "new" / FILE_NAME) == tables(home / FILE_NAME)
+    assert rows(tmp_path / "new" / FILE_NAME) == rows(home / FILE_NAME)
+    assert (tmp_path / "new" / FILE_NAME).stat().st_size < 500_000
+    assert examine(tmp_path / "new") == []
+
+
+def test_a_backup_is_a_database_like_any_other(home: Path, tmp_path: Path) -> None:
+    (digest,) = attach(home, "hello")
+    copies.backup(home, tmp_path / "copy.db")
+    connection = sqlite3.connect(tmp_path / "copy.db")
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert connection.execute("SELECT name, bytes FROM backup_attachments").fetchall() == [(digest, b"hello")]
+    connection.close()
+    assert rows(tmp_path / "copy.db") == rows(home / FILE_NAME)
+    assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_backup_of_the_older_kind_leaves_the_files_as_they_are(home: Path, tmp_path: Path) -> None:
+    (digest,) = attach(home, "hello")
+    copies.backup(home, tmp_path / "copy.db")
+    connection = sqlite3.connect(tmp_path / "copy.db")
+    connection.execute("DROP TABLE backup_attachments")
+    connection.close()
+    before = rows(home / FILE_NAME)
+    copies.restore(home, tmp_path / "copy.db")
+    assert (rows(home / FILE_NAME), contents(home)) == (before, {digest: digest})
+
+
+def test_what_is_lost_is_named_and_the_rest_is_copied(home: Path, tmp_path: Path) -> None:
+    missing, damaged, sound = attach(home, "missing", "damaged", "sound")
+    (files.folder(home) / missing).unlink()
+    (files.folder(home) / damaged).write_bytes(b"otherwise")
+    ran = CliRunner().invoke(main, ["backup", str(tmp_path / "copy.db"), "--home", str(home)])
+    assert (ran.exit_code, "with 1 attached files" in ran.stdout) == (0, True)
+    assert missing in ran.stderr and damaged in ran.stderr and sound not in ran.stderr
+    copies.restore(tmp_path / "new", tmp_path / "copy.db")
+    assert contents(tmp_path / "new") == {sound: sound}
+
+
+def test_a_damaged_file_in_a_backup_is_named_and_the_log_stays(home: Path, tmp_path: Path) -> None:
+    (digest,) = attach(home, "hello")
+    copies.backup(home, tmp_path / "copy.db")
+    before = rows(home / FILE_NAME)
+    for change in ("bytes = x'00'", "name = '../../escaped'"):
+        connection = sqlite3.connect(tmp_path / "copy.db", isolation_level=None)
+        connection.execute(f"UPDATE backup_attachments SET {change}")
+        connection.close()
+        with pytest.raises(copies.CopyRefused, match=r"log is as it was: the attached file .* is damaged"):
+            copies.restore(home, tmp_path / "copy.db")
+    assert (rows(home / FILE_NAME), contents(home)) == (before, {digest: digest})
+
+
+def test_the_log_that_was_there_is_set_aside_with_its_files(home: Path, tmp_path: Path) -> None:
+    copies.backup(home, tmp_path / "copy.db")
+    (digest,) = attach(home, "hello")
+    before = rows(home / FILE_NAME)
+    aside = copies.restore(home, tmp_path / "copy.db")
+    assert aside is not None
+    assert files.tidy(home) == [digest]
+    copies.restore(home, aside)
+    assert (rows(home / FILE_NAME), contents(home)) == (before, {digest: digest})
+
+
+def test_a_damaged_log_is_set_aside_as_it_is_and_replaced(home: Path, tmp_path: Path) -> None:
+    (digest,) = attach(home, "hello")
+    copies.backup(home, tmp_path / "copy.db")
+    before = rows(home / FILE_NAME)
+    (home / FILE_NAME).write_bytes(b"not a database any more" * 1000)
+    (home / f"{FILE_NAME}-wal").write_bytes(b"its WAL")
+    aside = copies.restore(home, tmp_path / "copy.db")
+    assert aside is not None
+    assert aside.read_bytes() == b"not a database any more" * 1000
+    assert aside.with_name(f"{aside.name}-wal").read_bytes() == b"its WAL"
+    assert [path.name for path in aside.with_suffix(".attachments").iterdir()] == [digest]
+    assert rows(home / FILE_NAME) == before
+    assert examine(home) == []
+
+
+def test_a_restore_that_is_killed_at_any_step_leaves_a_whole_log(home: Path, tmp_path: Path) -> None:
+    attach(home, "both")
+    copies.backup(home, tmp_path / "copy.db")
+    attach(home, "old")
+    original = tmp_path / "original"
+    shutil.copytree(files.folder(home), files.folder(original))
+    shutil.copy(home / FILE_NAME, original)
+    (tmp_path / "killed").mkdir()
+    arguments = [str(tmp_path / "killed"), str(tmp_path / "copy.db"), str(original)]
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.upkeep.killed_restores", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    states = [line.split(" ", 1)[1] for line in ran.stdout.splitlines()]
+    assert set(states) == {"old", "new"} and states == sorted(states, reverse=True), ran.stdout
+    assert len(states) > 10
+
+
+LIMITED = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+from timothy.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("command", ["backup", "restore"])
+def test_a_disk_that_is_too_small_is_told_of_and_nothing_is_left_behind(
+    home: Path, tmp_path: Path, command: str
+) -> None:
+    digests = attach(home, "large " * 50_000)
+    copies.backup(home, tmp_path / "copy.db")
+    (tmp_path / "there").mkdir()
+    home_of = {"backup": home, "restore": tmp_path / "there"}[command]
+    file = {"backup": tmp_path / "there" / "new.db", "restore": tmp_path / "copy.db"}[command]
+    ran = subprocess.run(
+        [sys.executable, "-c", LIMITED, command, str(file), "--home", str(home_of)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ran.returncode, ran.stdout, "Traceback" in ran.stderr) == (1, "", False), ran.stderr
+    assert "failed" in ran.stderr or "nothing was restored" in ran.stderr
+    assert "MB are free" in ran.stderr
+    left = [path.name for path in (tmp_path / "there").rglob("*") if path.is_file()]
+    assert [name for name in left if name != homes.LOCK_FILE] == []
+    assert list(contents(home)) == digests
+
+
+def test_a_session_that_is_deleted_during_a_backup_is_whole_in_it(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (digest,) = attach(home, "hello")
+    pack = attached.pack
+
+    def late(home: Path, copy: Path) -> tuple[int, list[str]]:
+        write(home, DeleteSession(append_id=fresh(), session_id=SESSION))
+        assert files.tidy(home) == []
+        return pack(home, copy)
+
+    monkeypatch.setattr(attached, "pack", late)
+    assert copies.backup(home, tmp_path / "copy.db").lost == []
+    monkeypatch.undo()
+    assert files.tidy(home) == [digest]
+    copies.restore(home, tmp_path / "copy.db")
+    assert contents(home) == {digest: digest}
+    assert examine(home) == []
+
+
+def test_a_backup_reads_files_in_pieces(home: Path, tmp_path: Path) -> None:
+    attach(home, "x" * (24 << 20))
+    tracemalloc.start()
+    copies.backup(home, tmp_path / "copy.db")
+    copies.restore(tmp_path / "new", tmp_path / "copy.db")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 << 20
+
+
 def test_the_commands_say_what_they_did(home: Path, tmp_path: Path) -> None:
     copy = str(tmp_path / "copy.db")
     saved = CliRunner().invoke(main, ["backup", copy, "--home", str(home)])
     restored = CliRunner().invoke(main, ["restore", copy, "--home", str(home)])
     refused = CliRunner().invoke(main, ["backup", copy, "--home", str(home)])
     assert (saved.exit_code, restored.exit_code, refused.exit_code) == (0, 0, 1)
-    assert "bytes" in saved.output and "restored" in restored.output and "exists already" in refused.stderr
+    assert (
+        "bytes, with 0 attached files" in saved.output
+        and "restored" in restored.output
+        and "exists already" in refused.stderr
+    )

@@ -117,17 +117,20 @@ def _settled(server: ServerStatus) -> bool:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @home_option
 def backup(file: Path, home: Path) -> None:
-    """Copy the whole log into FILE, also while turns run."""
+    """Copy the whole log and its attached files into FILE, also while turns run."""
     from timothy.upkeep import copies
 
-    click.echo(f"{file}: {copies.backup(home, file):,} bytes")
+    copied = copies.backup(home, file)
+    click.echo(f"{file}: {copied.size:,} bytes, with {copied.files} attached files")
+    for digest in copied.lost:
+        click.echo(f"not in it: the attached file {digest} is missing or damaged in the home", err=True)
 
 
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @home_option
 def restore(file: Path, home: Path) -> None:
-    """Put the backup FILE in the log's place; the server must not run."""
+    """Put the backup FILE in the log's place, its attached files in the home; the server must not run."""
     from timothy.upkeep import copies
 
     aside = copies.restore(home, file)
@@ -165,6 +168,7 @@ def export(session: str, form: str, output: IO[str], home: Path) -> None:
 def import_session(file: IO[str], home: Path) -> None:
     """Bring in FILE (JSON lines from `timothy export`) as a new session, also beside a running server."""
     from timothy.database import FILE_NAME, migrate, open_database
+    from timothy.eventlog import files
     from timothy.eventlog.records import Refused
     from timothy.eventlog.store import STORAGE_FAULTS, Writer
     from timothy.home import prepare
@@ -178,7 +182,8 @@ def import_session(file: IO[str], home: Path) -> None:
     migrate(home / FILE_NAME)
     database = open_database(home / FILE_NAME)
     try:
-        (verdict,) = Writer(database).commit([order])
+        with files.hold(home):  # it may name files that no other session names any more
+            (verdict,) = Writer(database).commit([order])
     except STORAGE_FAULTS as error:
         raise click.ClickException(f"nothing was imported, the log cannot be written: {error}") from error
     finally:
