@@ -47,6 +47,9 @@ def script(home: Path) -> dict[str, Any]:
         (f"gate {name}", [{"text": "before "}, {"wait_file": str(home / f"gate-{name}")}, {"text": "after"}])
         for name in GATES
     ]
+    gates.insert(
+        0, ("then fail", [*gates[0][1][:2], {"error": {"code": "overloaded", "message": "no room now"}}])
+    )
     rules: list[tuple[str, list[dict[str, Any]]]] = [
         *gates,
         ("endlessly", [{"text": "Here are words ", "repeat": 10_000, "delay_s": 0.05}]),

@@ -42,18 +42,6 @@ test("any way to cut the bytes gives the same events", () => {
   }
 });
 
-test("every line end of the standard is one", () => {
-  for (const end of ["\n", "\r\n", "\r"]) {
-    const text = `data: {"a":${end}data:1}${end}${end}: ping${end}data: {"b":2}${end}${end}\n`;
-    for (let cut = 0; cut <= text.length; cut += 1) {
-      const parser = new FrameParser();
-      const bytes = new TextEncoder().encode(text);
-      const events = [...parser.push(bytes.subarray(0, cut)), ...parser.push(bytes.subarray(cut))];
-      assert.deepEqual(events, [{ a: 1 }, { b: 2 }]);
-    }
-  }
-});
-
 test("a call that asks a person waits for that person, and runs once it was allowed", () => {
   const turn = { turn_id: "t", session_id: "s" };
   const events = [

@@ -6,7 +6,6 @@ export class Refused extends Error {
     super(body.message || `the server answered ${status}`);
     this.status = status;
     this.code = body.error || `http_${status}`;
-    this.details = body;
   }
 }
 
@@ -108,8 +107,8 @@ async function patiently(attempt) {
   return attempt();
 }
 
-// Server-sent events, as in the HTML standard, in arrays: all that one read brought. Comments wake nobody.
-// `signal` ends it, also in the middle of a wait; `onBytes` hears of every byte, comments included.
+// A stream's events in arrays: all that one read brought. Comments wake nobody. `signal` ends it, also in the
+// middle of a wait; `onBytes` hears of every byte, comments included.
 export async function* batches(response, signal, onBytes) {
   const reader = response.body.getReader();
   const parser = new FrameParser();
@@ -129,28 +128,15 @@ export async function* batches(response, signal, onBytes) {
   }
 }
 
+// An event is one line of JSON, as docs/api.md says.
 export class FrameParser {
   #decoder = new TextDecoder("utf-8");
   #rest = "";
-  #data = [];
 
   // The events that are complete after these bytes.
   push(bytes) {
-    const text = this.#rest + this.#decoder.decode(bytes, { stream: true });
-    // a CR at the very end may be half of a CRLF: it waits for the next bytes
-    const lines = text.split(/\r\n|\n|\r(?!$)/);
+    const lines = (this.#rest + this.#decoder.decode(bytes, { stream: true })).split("\n");
     this.#rest = lines.pop();
-    const events = [];
-    for (const line of lines) this.#line(line, events);
-    return events;
-  }
-
-  #line(line, events) {
-    if (line === "") {
-      if (this.#data.length) events.push(JSON.parse(this.#data.join("\n")));
-      this.#data = [];
-    } else if (line.startsWith("data:")) {
-      this.#data.push(line.slice(line[5] === " " ? 6 : 5));
-    }
+    return lines.filter((line) => line.startsWith("data: ")).map((line) => JSON.parse(line.slice(6)));
   }
 }

@@ -21,7 +21,7 @@ import { showSignIn, signInFromAddress } from "./signin.js";
 import { announce, toast } from "./toast.js";
 import { TranscriptView } from "./view.js";
 import { showWelcome } from "./welcome.js";
-import { ending, titleOf } from "./words.js";
+import { ending } from "./words.js";
 
 const SEARCH_LIMIT = 50;
 
@@ -90,10 +90,16 @@ async function removeSession(id) {
   overview.ask();
 }
 
+// Told outside the page: a conversation has no title before its first turn is over.
+function tellOf(from, view, words) {
+  tell(words, from.session?.title || view.message?.slice(0, 80) || "", () => opened.go(from.id));
+}
+
 function turnEnded(from, view) {
   otherTabs.postMessage({ id: from.id });
   if (from === open()) announce(ending(view) || "answer complete");
-  tell(view.end?.code === "stopped" ? "stopped" : "done", titleOf(from.session), () => opened.go(from.id));
+  const { type, code } = view.end ?? {};
+  tellOf(from, view, code === "stopped" ? code : type === "error" ? "failed" : "done");
   overview.ask();
 }
 
@@ -101,7 +107,7 @@ function turnWaits(from, view) {
   const part = view.parts.findLast((one) => one.kind === "permission" && one.decision === null);
   listChanged();
   announce(`Waiting for you${part ? `: ${part.tool} asks for permission` : ""}`);
-  tell("waiting for you", titleOf(from.session), () => opened.go(from.id));
+  tellOf(from, view, "waiting for you");
   offerCard(() => composer.isEmpty && [document.body, by("message")].includes(document.activeElement));
 }
 

@@ -7,10 +7,10 @@ let title = "";
 
 export function setTitle(text) {
   title = text;
-  show();
+  showTitle();
 }
 
-function show() {
+function showTitle() {
   const whole = `${mark ? `${mark} · ` : ""}${title ? `${title} · ` : ""}Timothy`;
   if (document.title !== whole) document.title = whole;
 }
@@ -18,23 +18,32 @@ function show() {
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) return;
   mark = "";
-  show();
+  showTitle();
 });
 
 // `words` is for the title, `body` for the notification. Says nothing to somebody who is looking.
 export function tell(words, body, open) {
   if (!document.hidden) return;
   mark = words;
-  show();
+  showTitle();
   const { sound, notify } = look();
   if (sound) beep();
-  if (notify && globalThis.Notification?.permission === "granted") {
-    const notification = new Notification(`Timothy: ${words}`, { body, tag: "timothy" });
-    notification.addEventListener("click", () => {
-      window.focus();
-      open();
-    });
+  if (notify && globalThis.Notification?.permission === "granted") show(words, body, open);
+}
+
+function show(words, body, open) {
+  let notification;
+  try {
+    notification = new Notification(`Timothy: ${words}`, { body, tag: "timothy" });
+  } catch (error) {
+    if (error instanceof TypeError) return; // a phone's browser lets service workers only; the title still says it
+    throw error;
   }
+  notification.onclick = () => {
+    window.focus();
+    notification.close();
+    open();
+  };
 }
 
 export function beep() {
