@@ -33,7 +33,7 @@ class Claims:
 
     def __init__(self) -> None:
         self._claims: dict[str, Claim] = {}
-        self.exclusive: dict[str, Exclusive] = {}
+        self.exclusive: dict[str, list[Exclusive | Send]] = {}  # the first is written, the others wait
 
     def take(self, session_id: str, claim: Claim) -> None:
         """The claim is held from now on."""

@@ -280,7 +280,7 @@ class Accepted:
 class Busy:
     """Another turn holds the claim."""
 
-    turn_id: str | None
+    turn_id: str
 
 
 @dataclass(frozen=True, slots=True)

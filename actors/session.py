@@ -116,8 +116,10 @@ class SessionActor(BaseActor):
         claim = self._claim
         if claim is not None and not claim.begun and _repeats(send, claim.send):
             claim.repeats.append(send.answer_to)  # its turn is on its way: no 409 from itself
-        elif claim is not None or self._session_id in self._parts.claims.exclusive:
-            deliver(send.answer_to, Busy(claim.replay.turn_id if claim else None))
+        elif claim is not None:
+            deliver(send.answer_to, Busy(claim.replay.turn_id))
+        elif self._waits(send):
+            pass
         elif not self._parts.accepting():
             deliver(send.answer_to, NotBegun(ServerShutdown.code, "the server is shutting down"))
         elif send.deadline < time.monotonic():
@@ -244,19 +246,30 @@ class SessionActor(BaseActor):
 
     def _exclusive(self, message: Exclusive) -> None:
         claim = self._claim
-        exclusive = self._parts.claims.exclusive
-        if claim is not None or self._session_id in exclusive:
-            deliver(message.answer_to, Busy(claim.replay.turn_id if claim else None))
-            return
-        exclusive[self._session_id] = message
-        self._parts.naming.cancel(self._session_id)
-        deadline = time.monotonic() + 5
-        self._write(Write(message.order, self._parts.sessions, "exclusive", deadline))
+        if claim is not None:
+            deliver(message.answer_to, Busy(claim.replay.turn_id))
+        elif not self._waits(message):
+            self._parts.claims.exclusive[self._session_id] = [message]
+            self._parts.naming.cancel(self._session_id)
+            deadline = time.monotonic() + 5
+            self._write(Write(message.order, self._parts.sessions, "exclusive", deadline))
+
+    def _waits(self, message: Exclusive | Send) -> bool:
+        """True while an exclusive order is written: what comes meanwhile goes on when that is decided."""
+        queue = self._parts.claims.exclusive.get(self._session_id)
+        if queue is not None:
+            queue.append(message)
+        return queue is not None
 
     def _exclusive_over(self, news: Wrote) -> None:
-        message = self._parts.claims.exclusive.pop(self._session_id, None)
-        if message is not None:
+        queue = self._parts.claims.exclusive.pop(self._session_id, [])
+        for message in queue[:1]:
             deliver(message.answer_to, news)
+        for message in queue[1:]:
+            if isinstance(message, Send):
+                self._send(message)
+            else:
+                self._exclusive(message)
 
     def _adopt(self) -> None:
         """Go on with what a predecessor left: an order is repeated, since a repeat changes nothing.

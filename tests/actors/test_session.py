@@ -324,15 +324,21 @@ def exclusive(desk):
     return probe
 
 
-def test_an_exclusive_order_holds_the_session_while_it_is_written(desk):
-    probe = exclusive(desk)
-    assert desk.writer.messages[0].token == "exclusive"
-    assert desk.send().messages == [Busy(None)]
-    assert exclusive(desk).messages == [Busy(None)]
+def test_what_comes_while_an_exclusive_order_is_written_goes_on_when_that_is_decided(desk):
+    first = exclusive(desk)
+    second, sent, late = exclusive(desk), desk.send("u"), desk.send("v", deadline=-1)
+    assert [write.token for write in desk.writer.messages] == ["exclusive"]
     news = Wrote("s", None, "exclusive", Written())
     desk.tell(news)
-    assert probe.messages == [news]
-    assert desk.send().messages == []
+    assert (first.messages, second.messages, sent.messages) == ([news], [], [])
+    assert [write.token for write in desk.writer.messages] == ["exclusive"] * 2
+    gone = Wrote("s", None, "exclusive", Refused("not_found", "no session s"))
+    desk.tell(gone)
+    assert second.messages == [gone]
+    assert [write.token for write in desk.writer.messages] == ["exclusive", "exclusive", "begin"]
+    assert late.messages == [Busy("u")]
+    desk.begun("u", Refused("not_found", "no session s"))
+    assert sent.messages == [NotBegun("not_found", "no session s")]
 
 
 def test_an_exclusive_order_does_not_go_beside_a_turn(desk):
