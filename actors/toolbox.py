@@ -16,6 +16,7 @@ from timothy.tools.notes import Notes
 from timothy.turn.machine import Limits
 
 CLOSE_S = 1.0
+MOST_NAMES = 2_000
 Granted = frozenset[tuple[str, str]]
 
 
@@ -59,7 +60,7 @@ class Toolbox:
             if call.malformed is not None:
                 faults[call.call_id] = f"The arguments are not a JSON object: {call.malformed[:500]}"
             elif tool is None:
-                names = ", ".join(offered) or "none"
+                names = ", ".join(offered)[:MOST_NAMES] or "none"
                 faults[call.call_id] = f"There is no tool {call.name!r}; there are: {names}"
             elif fault := check(tool, call.input):
                 faults[call.call_id] = fault

@@ -12,6 +12,7 @@ from hypothesis import strategies as some
 from tests.tools.conftest import CONFIG, Site
 from timothy.cancel import Cancel
 from timothy.permissions import decide, policy_of
+from timothy.tools.arguments import misfit
 from timothy.tools.base import Context, Tool, ToolError, check, find, for_model, preview
 from timothy.tools.fetch_url import FetchUrl
 
@@ -138,7 +139,7 @@ def test_a_person_can_be_asked_about_any_fitting_call(tool: Tool) -> None:
     @settings(max_examples=60, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(inputs(tool.schema))
     def asked(input: dict[str, Any]) -> None:
-        assert check(tool, input) is None
+        assert misfit(tool.name, tool.schema, input) is None
         verdict = decide(tool, input, CONFIG.tools, granted=False)
         assert verdict.subject and isinstance(verdict.rationale, str) and len(verdict.rationale) > 20
 

@@ -332,3 +332,11 @@ def test_sizes_have_limits(context: Context, tools: dict[str, Tool]) -> None:
     assert "too long" in refused(tools["write_file"], {"path": "x", "content": "x" * 2_000_001}, context)
     assert "too long" in refused(tools["remember"], {"text": "x" * 2_001}, context)
     assert "too long" in refused(tools["run_command"], {"command": "x" * 100_001}, context)
+
+
+@pytest.mark.parametrize(
+    "path", ["../x", "a/../../x", "/etc/passwd", "~/x", "C:/x", "a\\b", "x\0", "x" * 1_001]
+)
+def test_nobody_is_asked_to_allow_a_write_that_is_refused_anyway(path: str, tools: dict[str, Tool]) -> None:
+    assert check(tools["write_file"], {"path": path, "content": ""})
+    assert check(tools["edit_file"], {"path": path, "old": "a", "new": "b"})

@@ -13,7 +13,7 @@ from tests.tools.conftest import Site
 from tests.tools.waiting import processes
 from timothy.cancel import Cancel
 from timothy.tools import run_command, sandbox
-from timothy.tools.base import Context, Tool, ToolError
+from timothy.tools.base import Context, Tool, ToolError, check
 from timothy.tools.process import Limits
 
 
@@ -191,6 +191,23 @@ def test_a_grant_covers_the_first_words_of_a_plain_command_only(
     input: dict[str, str], subject: str, tools: dict[str, Tool]
 ) -> None:
     assert tools["run_command"].subject(input) == subject
+
+
+def test_output_that_is_no_text_is_not_told_whole(
+    bare: None, context: Context, tools: dict[str, Tool]
+) -> None:
+    said = run(tools["run_command"], context, "head -c 100000 /dev/urandom")
+    assert "no text: 100000 bytes in all" in said and "[exit status 0]" in said and len(said) < 1_000
+    assert run(tools["run_command"], context, r"printf 'a long line \377 of text'").startswith(
+        "a long line \ufffd of text\n[exit"
+    )
+
+
+@pytest.mark.parametrize(
+    "input", [{"command": "ls", "folder": ".."}, {"command": "ls", "folder": "/"}, {"command": "l\0s"}]
+)
+def test_nobody_is_asked_about_what_is_refused_anyway(input: dict[str, str], tools: dict[str, Tool]) -> None:
+    assert check(tools["run_command"], input)
 
 
 def test_a_command_s_violent_end_is_named(bare: None, context: Context, tools: dict[str, Tool]) -> None:

@@ -73,6 +73,15 @@ class JudgesItself(Protocol):
         ...
 
 
+@runtime_checkable
+class Foresees(Protocol):
+    """A tool that refuses some arguments that fit its schema, and knows so before a person is asked."""
+
+    def unfit(self, input: dict[str, Any]) -> str | None:
+        """Why the call would be refused, whoever allowed it; None when it may do."""
+        ...
+
+
 def find(config: Config) -> dict[str, Tool]:
     """Every tool of this package that `config` provides for, by name. Those of MCP servers come on top.
 
@@ -129,7 +138,8 @@ def check(tool: Tool, input: Any) -> str | None:
     # here, not above: the children of tools import this module too, and start sooner without jsonschema
     from timothy.tools.arguments import misfit
 
-    return misfit(tool.name, tool.schema, input)
+    fault = misfit(tool.name, tool.schema, input)
+    return tool.unfit(input) if fault is None and isinstance(tool, Foresees) else fault
 
 
 def for_model(result: str, limit: int = 32_000) -> str:

@@ -31,6 +31,9 @@ class EditFile:
         "additionalProperties": False,
     }
 
+    def unfit(self, input: dict[str, Any]) -> str | None:
+        return files.unfit(input["path"])
+
     def subject(self, input: dict[str, Any]) -> str:
         return files.folder_of(input["path"])
 

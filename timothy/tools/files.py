@@ -50,6 +50,15 @@ def parts(path: str) -> list[str]:
     return names
 
 
+def unfit(path: str) -> str | None:
+    """Why `path` is refused whatever is there, in words; None when it may be in the workspace."""
+    try:
+        parts(path)
+    except ToolError as error:
+        return str(error)
+    return None
+
+
 @contextmanager
 def folder(root: Path, path: str, *, make: bool = False) -> Iterator[int]:
     """A file descriptor of the folder `path`; `make` creates what is missing. Raises ToolError."""

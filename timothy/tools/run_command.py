@@ -10,6 +10,9 @@ from timothy.tools.process import Limits, Outcome, environment, run
 
 USUAL_S = 60
 LONGEST_S = 600
+BEGINNING = 500
+NO_TEXT = 10
+"""An output is no text when one in so many of its characters is none."""
 
 LOST = (
     "The sandbox is gone (bubblewrap was removed, or is not allowed any more), and what was allowed was"
@@ -66,6 +69,11 @@ class RunCommand:
             f" and nothing it starts goes on after it. {_DESCRIBED[sandbox.state()]}"
         )
 
+    def unfit(self, input: dict[str, Any]) -> str | None:
+        if "\0" in input["command"]:
+            return "the command holds a NUL character"
+        return files.unfit(input.get("folder", ""))
+
     def subject(self, input: dict[str, Any]) -> str:
         """The first words of a plain command, else its whole text: a grant never covers what was not seen."""
         command = input["command"].strip()
@@ -78,8 +86,8 @@ class RunCommand:
         return f"Runs `{input['command']}` in {where}, where it can change and delete files, {how}"
 
     def run(self, input: dict[str, Any], context: Context, cancel: Cancel) -> str:
-        if "\0" in input["command"]:
-            raise ToolError("the command holds a NUL character")
+        if fault := self.unfit(input):
+            raise ToolError(fault)
         folder = "/".join(files.parts(input.get("folder", "")))
         with files.folder(context.workspace, folder):  # refused here, in words, when it is no folder
             pass
@@ -114,8 +122,17 @@ def _told(outcome: Outcome, limits: Limits) -> str:
     violent = outcome.exit is not None and outcome.exit < 0
     ended = f"killed by signal {-(outcome.exit or 0)}" if violent else f"exit status {outcome.exit}"
     how = too_much.get(outcome.reason, ended)
-    text = outcome.text
+    text = _readable(outcome)
     return f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}[{how}]"
+
+
+def _readable(outcome: Outcome) -> str:
+    """The output; of what is no text only its beginning, as the rest would tell a model nothing."""
+    text = outcome.text
+    strange = sum(map(text.count, "\0\ufffd"))
+    if strange * NO_TEXT <= len(text):
+        return text
+    return f"{text[:BEGINNING]}\n... no text: {outcome.total} bytes in all, this is how they begin"
 
 
 TOOL = RunCommand()
