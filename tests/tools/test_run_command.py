@@ -93,6 +93,19 @@ def test_a_sandboxed_command_sees_nothing_of_the_home(
     assert not Path("/usr/x").exists() and not Path("/x").exists()
 
 
+def test_a_sandboxed_command_keeps_nothing_in_memory_but_its_scratch(
+    sandboxed: None, context: Context, tools: dict[str, Tool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "_SCRATCH_BYTES", 1_000_000)
+    (context.workspace / ".ssh").mkdir()
+    for place in ("/x", "/etc/x", "/dev/x", "/workspace/.ssh/x"):
+        assert "Read-only file system" in run(tools["run_command"], context, f"echo x > {place}")
+    for place in ("/tmp/x", "/dev/shm/x"):
+        said = run(tools["run_command"], context, f"head -c 2000000 /dev/zero > {place}; wc -c < {place}")
+        assert "No space left" in said and "\n1003520\n" in said
+    assert "fine" in run(tools["run_command"], context, "echo fine > /dev/stdout; echo > /dev/null")
+
+
 def test_a_sandboxed_command_has_no_network(
     sandboxed: None, context: Context, tools: dict[str, Tool], site: Site
 ) -> None:

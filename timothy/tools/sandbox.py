@@ -82,6 +82,8 @@ def wrapped(argv: list[str], workspace: Path, folder: str) -> list[str]:
     hidden = [step for path in _secrets(workspace) for step in _mask(path, workspace)]
     inside = f"{INSIDE}/{folder}".rstrip("/.") if folder in ("", ".") else f"{INSIDE}/{folder}"
     here = ["--bind", str(workspace), INSIDE, *hidden, "--chdir", inside]
+    # what is written outside the workspace would be memory that nobody counts
+    here += ["--remount-ro", "/", "--remount-ro", "/dev"]
     return [*_frame(shutil.which("bwrap") or "bwrap"), *here, "--setenv", "HOME", INSIDE, "--", *argv]
 
 
@@ -96,7 +98,10 @@ def _frame(program: str) -> list[str]:
             arguments += ["--ro-bind", name, name]
     for name in ["/nix/store", *(f"/etc/{name}" for name in _SETTINGS.split())]:
         arguments += ["--ro-bind-try", name, name]
-    return [*arguments, "--proc", "/proc", "--dev", "/dev", "--size", str(_SCRATCH_BYTES), "--tmpfs", "/tmp"]
+    arguments += ["--proc", "/proc", "--dev", "/dev"]
+    for scratch in ("/tmp", "/dev/shm"):
+        arguments += ["--size", str(_SCRATCH_BYTES), "--tmpfs", scratch]
+    return arguments
 
 
 def _secrets(workspace: Path) -> list[str]:
@@ -122,4 +127,8 @@ def _mask(path: str, workspace: Path) -> list[str]:
     inside = f"{INSIDE}/{Path(path).relative_to(workspace)}"
     if os.path.islink(path):  # leads nowhere in there, as its target is not in the sandbox or hidden itself
         return []
-    return ["--tmpfs", inside] if os.path.isdir(path) else ["--ro-bind", "/dev/null", inside]
+    return (
+        ["--tmpfs", inside, "--remount-ro", inside]
+        if os.path.isdir(path)
+        else ["--ro-bind", "/dev/null", inside]
+    )
