@@ -62,6 +62,8 @@ def test_the_server_s_secrets_are_not_in_a_command_s_environment(
 ) -> None:
     monkeypatch.setenv("TIMOTHY_API_TOKEN", "SECRET")
     assert "SECRET" not in run(["env"], Cancel(), root=tmp_path).text
+    parent = run(["sh", "-c", "tr '\\0' ' ' < /proc/$PPID/environ"], Cancel(), root=tmp_path)
+    assert parent.exit == 0 and "LANG=" in parent.text and "SECRET" not in parent.text
     assert environment(HOME="/x")["HOME"] == "/x"
 
 

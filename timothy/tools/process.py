@@ -131,6 +131,7 @@ class Supervised:
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 stderr=subprocess.DEVNULL,
+                env=environment(),  # a command may read its parent's
                 start_new_session=True,
             )
             undo.pop_all()

@@ -20,7 +20,7 @@ LOST = (
 )
 UNPROTECTED = (
     "There is no sandbox on this computer (bubblewrap is not installed, or not allowed): the command can"
-    " reach the network and every file of the server's user."
+    " reach the network, and every file and program of the server's user."
 )
 
 _DESCRIBED = {
