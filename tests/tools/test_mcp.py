@@ -243,6 +243,7 @@ PLANS: dict[str, dict[str, Any]] = {
     "half": {"tools": [listed("say")], "result": "cut \ud83d"},
     "unreadable": {"tools": [listed("deep", nested(400))]},
     "hanging": {"hang": "initialize"},
+    "noisy": {"noise": 5_000, "tools": [listed("never")]},
     "dying": {"tools": [listed("last")], "die": "tools/call"},
 }
 
@@ -302,6 +303,13 @@ def test_an_answer_that_cannot_be_read_is_repaired_or_its_call_s_error(
 ) -> None:
     assert crowd.tools()["half.say"].run({}, context, Cancel()) == "cut \ufffd"
     until(lambda: "cannot be read" in {now.name: now for now in crowd.status()}["unreadable"].error, START_S)
+
+
+def test_a_server_that_prints_too_much_that_is_no_message_is_ended(crowd: Servers) -> None:
+    noisy = until(
+        lambda: [now for now in crowd.status() if now.name == "noisy" and now.state == "waiting"], START_S
+    )
+    assert "no messages of MCP" in noisy[0].error
 
 
 def test_a_server_that_hangs_at_its_start_holds_no_other_up(crowd: Servers) -> None:

@@ -7,6 +7,7 @@ Protocol: https://modelcontextprotocol.io/specification
 
 import asyncio
 import json
+import logging
 import os
 import socket
 import sys
@@ -19,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CONNECTION_CLOSED
 
 from timothy.text import to_json
-from timothy.tools.children.mcp_stream import watched
+from timothy.tools.children.mcp_stream import Ending, watched
 
 CONNECT_S = 60.0
 LOOK_S = 60.0
@@ -48,7 +49,7 @@ class Server:
         self._starts = 0
         self._next_start: float | None = None
         self._client: Client | None = None
-        self._ended = asyncio.Event()
+        self._ended = Ending()
 
     def status(self) -> dict[str, Any]:
         """How the server does, for a person."""
@@ -69,9 +70,9 @@ class Server:
             began = time.monotonic()
             try:
                 await self._session()
-                self._error = "its connection ended"
+                self._error = self._ended.reason or "its connection ended"
             except Exception as error:  # noqa: BLE001  whatever it is: named, and tried again
-                self._error = _words(error)
+                self._error = self._ended.reason or _words(error)
             self._client, self._state = None, "waiting"
             delay = self._first_delay_s if time.monotonic() - began > STEADY_S else delay
             self._next_start = time.monotonic() + delay
@@ -100,7 +101,7 @@ class Server:
 
     async def _session(self) -> None:
         """One life of the server, until its connection ends. Raises whatever keeps it from living."""
-        self._state, self._ended = "starting", asyncio.Event()
+        self._state, self._ended = "starting", Ending()
         self._starts += 1
         client = Client(watched(self._transport(), self._ended))
         async with asyncio.timeout(CONNECT_S):
@@ -296,4 +297,7 @@ class Helper:
 
 if __name__ == "__main__":
     os.umask(0o077)
+    logging.getLogger("mcp").setLevel(
+        logging.CRITICAL
+    )  # nobody reads it, and a noisy server writes it for ever
     asyncio.run(Helper(json.loads(sys.stdin.buffer.read())).serve())

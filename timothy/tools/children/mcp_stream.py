@@ -13,15 +13,26 @@ from pydantic import ValidationError
 
 from timothy.text import to_json
 
+MOST_NOISE = 1_000
 _ID = re.compile(r'"id"\s*:\s*(\d{1,15})\b')
 
 
-class Watched:
-    """A transport's stream of messages that tells when it ends, which is when the server died."""
+class Ending(asyncio.Event):
+    """Set when a server's stream ended; `reason` is why, where it was ended here."""
 
-    def __init__(self, stream: Any, ended: asyncio.Event) -> None:
+    reason = ""
+
+
+class Watched:
+    """A transport's stream of messages that tells when it ends, which is when the server died.
+
+    A server that says too much that is no message is taken for dead.
+    """
+
+    def __init__(self, stream: Any, ended: Ending) -> None:
         self._stream = stream
         self._ended = ended
+        self._noise = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -31,7 +42,12 @@ class Watched:
 
     async def __anext__(self) -> Any:
         try:
-            return readable(await self._stream.__anext__())
+            message = readable(await self._stream.__anext__())
+            self._noise += isinstance(message, Exception)
+            if self._noise > MOST_NOISE:
+                self._ended.reason = f"it printed more than {MOST_NOISE} lines that are no messages of MCP"
+                raise StopAsyncIteration
+            return message
         except BaseException:
             self._ended.set()
             raise
@@ -45,7 +61,7 @@ class Watched:
 
 
 @asynccontextmanager
-async def watched(transport: AbstractAsyncContextManager[Any], ended: asyncio.Event) -> AsyncIterator[Any]:
+async def watched(transport: AbstractAsyncContextManager[Any], ended: Ending) -> AsyncIterator[Any]:
     """The transport's two streams; `ended` is set when the server's ends."""
     async with transport as (read, write):
         yield Watched(read, ended), write
