@@ -121,13 +121,22 @@ def test_a_shorter_park_allows_a_shorter_ceiling(tmp_path, file):
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("45m", 2700), ("2700", 2700), ("90s", 90), ("1h", 3600), (" 1.5m ", 90), ("0.5", 0.5)],
+    [
+        ("45m", 2700),
+        ("2700", 2700),
+        ("90s", 90),
+        ("1h", 3600),
+        (" 1.5m ", 90),
+        ("0.5", 0.5),
+        ("1h30m", 5400),
+        ("2m30s", 150),
+    ],
 )
 def test_a_duration_is_seconds_or_a_number_with_its_unit(text, expected):
     assert seconds(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "m", "45 m", "-5", "1d", "1e3", "nan", "45mm"])
+@pytest.mark.parametrize("text", ["", "m", "45 m", "-5", "1d", "1e3", "nan", "45mm", "30m1h", "1h30"])
 def test_what_is_no_duration_is_refused_with_an_example(tmp_path, text):
     with pytest.raises(ConfigError, match="45m"):
         seconds(text)

@@ -40,6 +40,13 @@ def test_a_setting_that_cannot_be_is_refused(tmp_path: Path, text: str, words: s
     assert words in refused.value.message
 
 
+def test_a_bad_value_of_the_environment_is_not_blamed_on_the_file_alone(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load(tmp_path, environment={"TIMOTHY_STREAM_HEARTBEAT_S": "99"})
+    assert "the environment's TIMOTHY_*" in refused.value.message
+    assert "stream.heartbeat_s: 99 is out of range; allowed: above 0, at most 20" in refused.value.message
+
+
 def test_all_that_names_tools_is_taken(tmp_path: Path) -> None:
     allow = '[tools]\nallow = ["web_search", "run_command:git *", "*", "notes.*", "notes.add"]\n'
     (tmp_path / "timothy.toml").write_text(f'{allow}[[mcp]]\nname = "notes"\ncommand = "notes"\n')

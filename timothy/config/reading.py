@@ -29,7 +29,9 @@ from timothy.config.tables import (
 )
 from timothy.errors import ConfigError
 
-_UNITS = {"s": 1, "m": 60, "h": 3600}
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_DURATION = re.compile(rf"{_NUMBER}|(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?")
+_UNITS = (1, 3600, 60, 1)
 
 
 def default_home(environment: Mapping[str, str] = os.environ) -> Path:
@@ -44,21 +46,25 @@ def load(home: Path, file: Path | None = None, environment: Mapping[str, str] = 
     """
     path = file or home / "timothy.toml"
     raw = _read(path, required=file is not None)
-    config = _convert(raw, str(path))
+    where = str(path)
+    config = _convert(raw, where)
     overrides = _overrides(environment)
     if overrides:
         merged = {**raw, **{name: {**raw.get(name, {}), **table} for name, table in overrides.items()}}
-        config = _convert(merged, f"{path} with the environment's TIMOTHY_* and TURN_TIMEOUT")
-    check(config, str(path), environment)
+        where = f"{path} with the environment's TIMOTHY_* and TURN_TIMEOUT"
+        config = _convert(merged, where)
+    check(config, where, environment)
     return config
 
 
 def seconds(text: str) -> float:
-    """A duration such as `45m`, `90s`, `1h` or `2700`, in seconds. Raises ConfigError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
-    if match is None:
-        raise ConfigError(f"{text!r} is no duration: write seconds (2700), or a number with s, m or h (45m)")
-    return float(match[1]) * _UNITS[match[2] or "s"]
+    """A duration such as `45m`, `90s`, `1h30m` or `2700`, in seconds. Raises ConfigError."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None or not any(match.groups()):
+        raise ConfigError(
+            f"{text!r} is no duration: write seconds (2700), or numbers with h, m and s (45m, 1h30m)"
+        )
+    return sum(float(number) * unit for number, unit in zip(match.groups("0"), _UNITS, strict=True))
 
 
 def _read(path: Path, *, required: bool) -> dict[str, Any]:
