@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from timothy.upkeep.doctor import Finding
 
 TOOL_SERVERS_S = 20.0
+MORE_CHECKS = 2  # of the file itself, and of the attached files
 HEALTHY, BROKEN, CANNOT_CHECK = 0, 1, 2
 
 
@@ -67,7 +68,7 @@ def _asked(home: Path) -> list[ProbeResult]:
 def _show(findings: list[Finding], results: list[ProbeResult], as_json: bool, ask_providers: bool) -> None:
     from timothy.gateway.open import URL_VARIABLE
     from timothy.gateway.probe import report
-    from timothy.upkeep.doctor import CHECKS
+    from timothy.upkeep.promises import CHECKS
 
     broken = sum(finding.level == "broken" for finding in findings)
     gateway = os.environ.get(URL_VARIABLE) if ask_providers else None
@@ -77,7 +78,7 @@ def _show(findings: list[Finding], results: list[ProbeResult], as_json: bool, as
         return
     for finding in findings:
         click.echo(f"{finding.level}: {finding.check}: {finding.row}: {finding.message}")
-    checks = f"{len(CHECKS) + 1} checks"
+    checks = f"{len(CHECKS) + MORE_CHECKS} checks"
     if not any(finding.check == "database" for finding in findings):
         click.echo(f"{checks}, {broken} broken" if broken else f"healthy: {checks}")
     if gateway:

@@ -1,4 +1,4 @@
-"""Every promise about the log, as a query that finds the rows which break it."""
+"""Everything that can be wrong in a home: the log's promises, the file they are in, what lies around it."""
 
 import contextlib
 import shutil
@@ -8,12 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from timothy.database import EVIDENCE_KINDS, FILE_NAME, MIGRATIONS
+from timothy.database import FILE_NAME, MIGRATIONS
+from timothy.eventlog import files
 from timothy.tools.mcp import ServerStatus
+from timothy.upkeep import attached
+from timothy.upkeep.promises import CHECKS
 
 WAL_WARNING_BYTES = 256 << 20
 DISK_WARNING_BYTES = 200 << 20
-_EVIDENCE = ", ".join(f"'{kind}'" for kind in EVIDENCE_KINDS)
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -29,88 +31,6 @@ class NoDatabase(Exception):
     """There is nothing to check; the message says where it was looked for."""
 
 
-# Each query gives (row, message) pairs; no row at all means that the promise is kept.
-CHECKS: dict[str, str] = {
-    "seq_gapless": """
-        SELECT 'session ' || session_id,
-               'seq runs from ' || MIN(seq) || ' to ' || MAX(seq) || ' in ' || COUNT(*) || ' rows, '
-               || COUNT(DISTINCT seq) || ' of them different'
-        FROM session_events GROUP BY session_id
-        HAVING MIN(seq) != 1 OR MAX(seq) != COUNT(*) OR COUNT(DISTINCT seq) != COUNT(*)""",
-    "session_of_event": """
-        SELECT DISTINCT 'session ' || session_id, 'there are rows of a session that does not exist'
-        FROM session_events WHERE session_id NOT IN (SELECT id FROM sessions)""",
-    "evidence_once": f"""
-        SELECT 'turn ' || t.id, 'it ended but has ' || COUNT(e.id) || ' evidence rows, not one'
-        FROM turns t LEFT JOIN session_events e ON e.turn_id = t.id AND e.kind IN ({_EVIDENCE})
-        WHERE t.state = 'ended' GROUP BY t.id HAVING COUNT(e.id) != 1""",
-    "evidence_of_running_turn": f"""
-        SELECT 'turn ' || t.id, 'it is marked as running but has its evidence'
-        FROM turns t JOIN session_events e ON e.turn_id = t.id AND e.kind IN ({_EVIDENCE})
-        WHERE t.state != 'ended'""",
-    "evidence_last": f"""
-        SELECT 'session ' || e.session_id || ' seq ' || e.seq, 'turn ' || e.turn_id || ' has rows after this'
-        FROM session_events e WHERE e.kind IN ({_EVIDENCE}) AND EXISTS (
-            SELECT 1 FROM session_events l WHERE l.turn_id = e.turn_id AND l.seq > e.seq)""",
-    "turn_of_event": """
-        SELECT 'session ' || e.session_id || ' seq ' || e.seq, 'turn ' || e.turn_id || ' does not exist'
-        FROM session_events e LEFT JOIN turns t ON t.id = e.turn_id
-        WHERE e.turn_id IS NOT NULL AND t.id IS NULL""",
-    "turn_in_its_session": """
-        SELECT 'session ' || e.session_id || ' seq ' || e.seq, 'turn ' || t.id || ' is another session''s'
-        FROM session_events e JOIN turns t ON t.id = e.turn_id WHERE t.session_id != e.session_id""",
-    "no_interleaving": """
-        WITH spans AS (
-            SELECT session_id, turn_id, MIN(seq) AS first, MAX(seq) AS last FROM session_events
-            WHERE turn_id IS NOT NULL GROUP BY session_id, turn_id)
-        SELECT 'session ' || s.session_id || ' seq ' || e.seq,
-               'a row of turn ' || e.turn_id || ' stands between rows of turn ' || s.turn_id
-        FROM spans s JOIN session_events e ON e.session_id = s.session_id AND e.seq > s.first
-            AND e.seq < s.last AND e.turn_id IS NOT NULL AND e.turn_id != s.turn_id""",
-    "outcome_known": """
-        SELECT 'turn ' || id, 'it ended without an outcome' FROM turns
-        WHERE state = 'ended' AND (outcome IS NULL OR ended_at IS NULL)""",
-    "outcome_fits_evidence": """
-        SELECT 'turn ' || t.id, 'its outcome is ' || t.outcome || ' but its evidence is ' || e.kind
-        FROM turns t JOIN session_events e ON e.turn_id = t.id
-        WHERE (e.kind = 'assistant_turn') != (t.outcome IN ('completed', 'incomplete'))
-            AND e.kind IN ('assistant_turn', 'pending_state', 'turn_failed') AND t.state = 'ended'""",
-    "message_of_turn": """
-        SELECT 'turn ' || t.id, 'the message that it answers (seq ' || t.user_seq || ') is not there'
-        FROM turns t LEFT JOIN session_events e ON e.session_id = t.session_id AND e.seq = t.user_seq
-            AND e.kind = 'user_message' WHERE e.id IS NULL""",
-    "checkpoints_end": """
-        SELECT 'turn ' || p.turn_id, 'it ended but its checkpoints are still there'
-        FROM pending_states p LEFT JOIN turns t ON t.id = p.turn_id
-        WHERE t.id IS NULL OR t.state = 'ended' GROUP BY p.turn_id""",
-    "tools_end": """
-        SELECT 'turn ' || s.turn_id, 'it ended but its call ' || s.call_id || ' is still marked as started'
-        FROM tool_starts s LEFT JOIN turns t ON t.id = s.turn_id WHERE t.id IS NULL OR t.state = 'ended'""",
-    "tool_execution_once": """
-        SELECT 'turn ' || turn_id, 'its call ' || json_extract(payload, '$.call_id') || ' is recorded '
-            || COUNT(*) || ' times'
-        FROM session_events WHERE kind = 'tool_execution' AND turn_id IS NOT NULL
-        GROUP BY turn_id, json_extract(payload, '$.call_id') HAVING COUNT(*) > 1""",
-    "permission_resolved": """
-        SELECT 'session ' || q.session_id || ' seq ' || q.seq, 'this permission request was never resolved'
-        FROM session_events q JOIN turns t ON t.id = q.turn_id
-        WHERE q.kind = 'permission_request' AND t.state = 'ended' AND NOT EXISTS (
-            SELECT 1 FROM session_events r WHERE r.turn_id = q.turn_id AND r.kind = 'permission_resolved'
-            AND json_extract(r.payload, '$.id') = json_extract(q.payload, '$.id'))""",
-    "ledger_of_turn": """
-        SELECT 'attempt ' || a.id, 'turn ' || a.turn_id || ' does not exist'
-        FROM attempts a LEFT JOIN turns t ON t.id = a.turn_id WHERE t.id IS NULL""",
-    "ledger_of_answer": """
-        SELECT 'turn ' || t.id, 'it was answered but the ledger has no attempt that gave an answer'
-        FROM turns t JOIN sessions s ON s.id = t.session_id
-        WHERE t.outcome = 'completed' AND t.request_id IS NOT NULL AND NOT EXISTS (
-            SELECT 1 FROM attempts a WHERE a.turn_id = t.id AND a.status IN ('ok', 'incomplete'))""",
-    "payload_is_json": """
-        SELECT 'session ' || session_id || ' seq ' || seq, 'its payload is no JSON'
-        FROM session_events WHERE NOT json_valid(payload)""",
-}
-
-
 def examine(home: Path) -> list[Finding]:
     """Everything that is wrong with the log in `home`; works beside a running server. Raises NoDatabase."""
     path = home / FILE_NAME
@@ -119,7 +39,8 @@ def examine(home: Path) -> list[Finding]:
     with contextlib.closing(_connect(path)) as connection:
         try:
             connection.execute("BEGIN")  # one snapshot for all checks
-            return [*_file(connection, path), *_invariants(connection), *_surroundings(path)]
+            log = [*_file(connection, path), *_invariants(connection)]
+            return [*log, *_attached(connection, home), *_surroundings(path)]
         except sqlite3.DatabaseError as error:
             return [Finding("readable", "broken", str(path), f"the database cannot be read: {error}")]
 
@@ -154,6 +75,24 @@ def _invariants(connection: sqlite3.Connection) -> Iterator[Finding]:
     for (turn_id,) in connection.execute("SELECT id FROM turns WHERE state != 'ended'"):
         message = "it runs now, or the next start will end it as interrupted"
         yield Finding("unfinished", "notice", f"turn {turn_id}", message)
+
+
+def _attached(connection: sqlite3.Connection, home: Path) -> Iterator[Finding]:
+    """Files that the log names and that are not there; a file counts when it was there before or after."""
+    there = files.stored(home)
+    named = attached.named(connection)
+    there |= files.stored(home)
+    for session_id, seq, digest in named:
+        if digest not in there:
+            row = f"session {session_id} seq {seq}"
+            yield Finding("attached_file", "broken", row, f"the attached file {digest} is not in the home")
+    forgotten = there.keys() - {digest for _, _, digest in named}
+    if forgotten:
+        size = sum(there[digest] for digest in forgotten)
+        message = (
+            f"{len(forgotten)} files ({size:,} bytes) that no session names; the next start removes them"
+        )
+        yield Finding("forgotten_files", "notice", str(files.folder(home)), message)
 
 
 def _surroundings(path: Path) -> Iterator[Finding]:
