@@ -42,6 +42,7 @@ from timothy.turn.machine import Limits, TurnFacts, TurnMachine
 from timothy.turn.replay import Replay
 
 MERGE_AT_MOST = 256
+MERGE_CHARACTERS = 16_384  # how far behind a slow viewer may be is counted in events
 
 
 @dataclass(slots=True)
@@ -74,6 +75,7 @@ class TurnActor(BaseActor):
         facts = TurnFacts(order.session_id, order.turn_id, claim.send.text, order.started_at)
         self._machine = TurnMachine(facts, parts.limits, time.monotonic)
         self._held: list[str] = []
+        self._held_characters = 0
         self._held_kind: type[TextDelta | ReasoningDelta] = TextDelta
         self._context: ContextRead | None = None
         self._grants: set[tuple[str, str]] = set()
@@ -112,13 +114,16 @@ class TurnActor(BaseActor):
             self._show_held()
         self._held_kind, self._held_step = type(event), message.step
         self._held.append(event.text)
-        if self.actor_inbox.empty() or len(self._held) >= MERGE_AT_MOST:
+        self._held_characters += len(event.text)
+        full = len(self._held) >= MERGE_AT_MOST or self._held_characters >= MERGE_CHARACTERS
+        if full or self.actor_inbox.empty():
             self._show_held()
 
     def _show_held(self) -> None:
         if self._held:
             event = self._held_kind("".join(self._held))
             self._held.clear()
+            self._held_characters = 0
             self._show(self._held_step, event)
 
     def _show(self, step: int, event: TextDelta | ReasoningDelta) -> None:

@@ -72,6 +72,17 @@ def test_deltas_that_pile_up_are_merged_in_order_and_one_alone_goes_at_once(hous
     ]
 
 
+def test_a_flood_of_long_deltas_does_not_become_one_event_as_long(house, gate):
+    claim = house.turn(TextDelta("a"), gate, Done("stop"))
+    eventually(lambda: shown(claim, TextDelta))
+    for _ in range(100):
+        claim.turn.tell(Streamed(1, TextDelta("x" * 4000)))
+    gate.open()
+    texts = [event.text for event in house.over(claim) if isinstance(event, TextDelta)]
+    assert "".join(texts) == "a" + "x" * 400_000
+    assert max(map(len, texts)) < 16_384 + 4000
+
+
 def test_text_is_saved_while_it_grows_and_while_it_stalls(house, gate):
     claim = house.turn(TextDelta("saved"), gate, Done("stop"))
 
