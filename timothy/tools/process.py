@@ -27,7 +27,8 @@ _MEGABYTE = 1024 * 1024
 class Limits(msgspec.Struct, frozen=True):
     """What a command may take: seconds, and bytes of memory, of one file, of output (kept, and at most).
 
-    `memory` is one process's, `whole_memory` that of all together, of which there may be `processes`.
+    `memory` is one process's, `whole_memory` that of all together, of which there may be `processes`;
+    where that is 0, nobody counts them, nor what they take together.
     """
 
     time_s: float = 30

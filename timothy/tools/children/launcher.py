@@ -10,6 +10,7 @@ import base64
 import contextlib
 import ctypes
 import json
+import math
 import os
 import resource
 import select
@@ -137,8 +138,7 @@ class Run:
             (resource.RLIMIT_AS, memory * self._task["reserve"]),
             (resource.RLIMIT_FSIZE, self._task["file_bytes"]),
             (resource.RLIMIT_CPU, int(self._task["time_s"]) + 5),
-            # the system counts all that the user runs, and not at all what root runs: `_excess` looks besides
-            (resource.RLIMIT_NPROC, tasks_of_user() + THREADS * self._task["processes"]),
+            *self._of_processes(),
         )
         for what, most in wanted:
             _, hard = resource.getrlimit(what)
@@ -146,14 +146,20 @@ class Run:
             with contextlib.suppress(ValueError, OSError):  # a limit that this system does not know
                 resource.setrlimit(what, (most, most))
 
+    def _of_processes(self) -> list[tuple[int, int]]:
+        # the system counts all that the user runs, and not at all what root runs: `_excess` looks besides
+        most = self._task["processes"]
+        return [(resource.RLIMIT_NPROC, tasks_of_user() + THREADS * most)] if most else []
+
     def _follow(self, output: int, child: int) -> str:
         """Collect the output until an end comes: `exit`, `time`, `gone` for the lifeline, or `_excess`."""
         sources = [0, self._news, output]
+        patience = LOOK_S if self._task["processes"] else math.inf
         while True:
             left = self._deadline - time.monotonic()
             if left <= 0:
                 return "time"
-            ready, _, _ = select.select(sources, [], [], min(left, LOOK_S))
+            ready, _, _ = select.select(sources, [], [], min(left, patience))
             if 0 in ready and not os.read(0, CHUNK):
                 return "gone"
             if self._news in ready:
@@ -171,14 +177,14 @@ class Run:
         if self._total > self._task["most_output"]:
             return "output"
         began = time.monotonic()
-        if began < self._look_at:
+        if began < self._look_at or not self._task["processes"]:
             return ""
         tree = descendants()
         now = time.monotonic()
         self._look_at = now + max(LOOK_S, (now - began) / LOOK_SHARE)
         if len(tree) > self._task["processes"]:
             return "processes"
-        return "memory" if sum(tree.values()) > self._task["whole_memory"] else ""
+        return "memory" if memory_of(tree) > self._task["whole_memory"] else ""
 
     def _ended(self, child: int) -> bool:
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -235,26 +241,34 @@ def _stop_all() -> None:
     """Let nothing of it start anything more: what goes on forking while others are killed may outrun that."""
     stopped: set[int] = set()
     deadline = time.monotonic() + STOP_S
-    while (fresh := descendants().keys() - stopped) and time.monotonic() < deadline:
+    while (fresh := {*descendants()} - stopped) and time.monotonic() < deadline:
         for process in fresh:
             with contextlib.suppress(OSError):  # it was faster
                 os.kill(process, signal.SIGSTOP)
         stopped |= fresh
 
 
-def descendants() -> dict[int, int]:
-    """All processes below this one, by /proc, and the bytes of memory each holds; without it, none."""
+def descendants() -> list[int]:
+    """All processes below this one, by /proc; without it, none."""
     parents: dict[int, list[int]] = {}
-    memory: dict[int, int] = {}
     for process, fields in _stats():
-        parents.setdefault(int(fields[1]), []).append(process)
-        memory[process] = int(fields[21]) * PAGE  # proc_pid_stat(5): ppid is the 4th, rss the 24th
+        parents.setdefault(int(fields[1]), []).append(process)  # proc_pid_stat(5): ppid is the 4th
     found, unseen = list[int](), [os.getpid()]
     while unseen:
         below = parents.get(unseen.pop(), [])
         found += below
         unseen += below
-    return {process: memory[process] for process in found}
+    return found
+
+
+def memory_of(processes: list[int]) -> int:
+    """The bytes of memory that these processes hold, but for files that they only look into."""
+    pages = 0
+    for process in processes:
+        with contextlib.suppress(OSError), open(f"/proc/{process}/statm", "rb") as file:  # it may be gone
+            _, resident, shared, *_ = map(int, file.read().split())  # proc_pid_statm(5)
+            pages += resident - shared
+    return pages * PAGE
 
 
 def tasks_of_user() -> int:
