@@ -15,6 +15,7 @@ OTHER = "00000000-0000-4000-8000-000000000000"
         ("0", 1),
         ("1", 2),
         ("TURN:1", 2),
+        ("turn:1", 2),  # its id in capitals
         (f"{OTHER}:1", 1),  # another turn's
         ("TURN:99", 1),  # beyond the end
         ("9" * 60, 1),
@@ -34,7 +35,8 @@ def test_a_cursor_is_followed_or_refused(
     session = server.session()
     turn_id = server.send(session).turn_id
     eventually(lambda: server.read(session)["turn"]["last_seq"] > 2)
-    live = server.live(session, cursor and cursor.replace("TURN", turn_id))
+    written = cursor and cursor.replace("TURN", turn_id).replace("turn", turn_id.upper())
+    live = server.live(session, written)
     if first is None:
         assert (live.status, live.json()["error"]) == (400, "bad_request")
     else:

@@ -124,6 +124,12 @@ def test_a_write_from_another_origin_is_refused(client, origin, status):
         assert answer.get_json()["error"] == "forbidden_origin"
 
 
+@pytest.mark.parametrize("host", ["[::1]:8300", "127.0.0.1:8300", "timothy.example"])
+def test_a_write_from_the_own_page_is_served_by_whatever_name_it_was_called(client, host):
+    headers = {"Host": host, "Origin": f"http://{host}"}
+    assert client.post("/v1/sessions", headers=headers).status_code == 201
+
+
 def test_reading_from_elsewhere_is_left_to_the_browser_which_gets_no_leave(client):
     answer = client.get("/v1/sessions", headers={"Origin": "http://evil.example"})
     assert answer.status_code == 200
