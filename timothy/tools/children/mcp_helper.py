@@ -9,10 +9,9 @@ import asyncio
 import json
 import logging
 import os
-import socket
 import sys
 import time
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
@@ -20,7 +19,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CONNECTION_CLOSED
 
 from timothy.text import to_json
-from timothy.tools.children.mcp_stream import Ending, watched
+from timothy.tools.children.checks import Checker
+from timothy.tools.children.mcp_stream import Ending, watched, words
 
 CONNECT_S = 60.0
 LOOK_S = 60.0
@@ -29,16 +29,12 @@ STEADY_S = 60.0
 MAX_PAGES = 50
 MAX_LINE = 64 * 1024 * 1024
 MAX_DESCRIPTION = 4_000
-MAX_SCHEMA = 100_000
-CHECK_S = 1
-CHECK_ALL_S = 10
-CHECK_WAIT_S = 15.0
 
 
 class Server:
     """One configured server: connected, or waiting to be started again."""
 
-    def __init__(self, settings: dict[str, Any], first_delay_s: float, checker: "Checker") -> None:
+    def __init__(self, settings: dict[str, Any], first_delay_s: float, checker: Checker) -> None:
         self.settings = settings
         self.tools: list[dict[str, Any]] = []
         self._checker = checker
@@ -72,7 +68,7 @@ class Server:
                 await self._session()
                 self._error = self._ended.reason or "its connection ended"
             except Exception as error:  # noqa: BLE001  whatever it is: named, and tried again
-                self._error = self._ended.reason or _words(error)
+                self._error = self._ended.reason or words(error)
             self._client, self._state = None, "waiting"
             delay = self._first_delay_s if time.monotonic() - began > STEADY_S else delay
             self._next_start = time.monotonic() + delay
@@ -93,7 +89,7 @@ class Server:
             return {"error": f"the MCP server {name} died during the call, which may have run"}
         except Exception as error:  # noqa: BLE001  the transport broke: named, and connected anew
             self._ended.set()
-            return {"error": f"the MCP server {name} cannot be reached: {_words(error)}"}
+            return {"error": f"the MCP server {name} cannot be reached: {words(error)}"}
         text = "\n".join(_shown(block.model_dump(mode="json", by_alias=True)) for block in result.content)
         if not text and result.structured_content is not None:
             text = json.dumps(result.structured_content, ensure_ascii=False)
@@ -176,64 +172,6 @@ def _shown(block: dict[str, Any]) -> str:
         case {"type": kind, "data": str(data)}:
             return f"[{kind} {block.get('mimeType', '')}, {len(data) * 3 // 4} bytes]"
     return f"[{block.get('type')}]"
-
-
-def _words(error: BaseException) -> str:
-    """What went wrong, also inside a group of errors."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"[:500]
-
-
-class Checker:
-    """Asks the program that works with the servers' schemas, and starts it again when it dies."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    async def live(self) -> None:
-        """Keep the program running for as long as this task does."""
-        with socket.socket(socket.AF_UNIX) as listener:
-            with suppress(FileNotFoundError):  # a helper before this one died
-                os.unlink(self._path)
-            listener.bind(self._path)
-            listener.listen(64)
-            while True:
-                argv = [sys.executable, "-m", "timothy.tools.children.checker"]
-                program = await asyncio.create_subprocess_exec(*argv, stdin=listener.fileno())
-                await program.wait()
-                await asyncio.sleep(1)
-
-    async def fault(self, name: str, schema: dict[str, Any], input: Any) -> str | None:
-        """What is wrong with a call's arguments."""
-        question = {"seconds": CHECK_S, "name": name, "schema": schema, "input": input}
-        try:
-            fault: str | None = await self._answer(question)
-        except ValueError:
-            return (
-                f"{name} cannot be called so: its server's schema takes more than {CHECK_S} s to check these"
-                " arguments with, or too much memory. Other arguments may do."
-            )
-        return fault
-
-    async def usable(self, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Those of `tools` whose schemas can be worked with. Raises ValueError when nobody can tell."""
-        small = [tool for tool in tools if len(to_json(tool["schema"])) <= MAX_SCHEMA]
-        good = await self._answer({"seconds": CHECK_ALL_S, "schemas": [tool["schema"] for tool in small]})
-        return [tool for tool, is_good in zip(small, good, strict=True) if is_good]
-
-    async def _answer(self, question: dict[str, Any]) -> Any:
-        """Raises ValueError when there is none."""
-        try:
-            async with asyncio.timeout(CHECK_WAIT_S):
-                reader, writer = await asyncio.open_unix_connection(self._path, limit=MAX_LINE)
-                try:
-                    writer.write(to_json(question) + b"\n")
-                    return json.loads(await reader.readline())
-                finally:
-                    writer.close()
-        except (OSError, TimeoutError) as error:
-            raise ValueError(f"the program that checks schemas did not answer: {_words(error)}") from error
 
 
 class Helper:

@@ -96,3 +96,10 @@ def _refused(line: str) -> bytes:
         raise ValueError("no answer to anything")
     error = {"code": PARSE_ERROR, "message": "the MCP server's answer cannot be read"}
     return to_json({"jsonrpc": "2.0", "id": int(found[1]), "error": error})
+
+
+def words(error: BaseException) -> str:
+    """What went wrong, also inside a group of errors."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"[:500]
