@@ -50,9 +50,11 @@ class Parking:
         self._notify(Notify("waiting", replay.session_id, replay.turn_id, None, text[:300]), replay)
         crash_point("permission_parked")
 
-    def unpark(self, permission_id: str) -> None:
-        """The request is decided: nobody is asked any more."""
+    def unpark(self, permission_id: str, decision: str) -> None:
+        """The request is decided, if not by an answer of its own: nobody is asked any more."""
         self._pending.remove(permission_id)
+        if not self._answers.get(permission_id, ("", []))[0]:
+            self._answers[permission_id] = (decision, [])
         mine = [parked for parked in self._pending.all() if parked.turn_id == self._replay.turn_id]
         if self._replay.state == "waiting" and not mine:
             self._replay.state = "running"

@@ -205,8 +205,8 @@ class TurnActor(BaseActor):
                 self._parts.clock.tell(Remind(self._checkpoint_at(), self.actor_ref, CheckpointDue()))
             case effects.Park(request=request):
                 self._parking.park(request)
-            case effects.Unpark(id=permission_id):
-                self._parking.unpark(permission_id)
+            case effects.Unpark(id=permission_id, decision=decision):
+                self._parking.unpark(permission_id, decision)
             case effects.CancelStream():
                 self._workers.cancel_stream()
             case effects.CancelTools():

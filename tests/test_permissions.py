@@ -49,6 +49,11 @@ def test_a_verdict_says_all_that_a_person_is_shown() -> None:
     )
 
 
+def test_what_is_always_asked_says_so_itself() -> None:
+    assert decide(SHELL, {"command": "rm -rf /"}, Tools(), True).always
+    assert not decide(SHELL, {"command": "ls"}, Tools(), False).always
+
+
 def test_a_grant_allows_what_would_be_asked() -> None:
     for tool in (WRITE, SHELL, PAGE, FOREIGN):
         assert kind(tool, {"command": "ls"}, granted=True) == "allow"

@@ -62,13 +62,17 @@ class Asks(Protocol):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """A decision: `rationale` is for the person who is asked, `reason` says why it was decided so."""
+    """A decision: `rationale` is for the person who is asked, `reason` says why it was decided so.
+
+    `always`: no remembered answer makes this call one that need not be asked for.
+    """
 
     kind: Literal["allow", "ask", "deny"]
     danger: str
     subject: str
     rationale: str
     reason: str
+    always: bool = False
 
 
 def decide(tool: Asks, input: dict[str, Any], policy: Tools, granted: bool) -> Verdict:
@@ -83,7 +87,7 @@ def decide(tool: Asks, input: dict[str, Any], policy: Tools, granted: bool) -> V
     if danger:
         rationale = f"{rationale} Look closely: it {danger}."
     kind, reason = _rule(tool, input, policy, granted, subject, danger)
-    return Verdict(kind, tool.danger, subject, rationale, reason)
+    return Verdict(kind, tool.danger, subject, rationale, reason, always=danger is not None)
 
 
 def policy_of(tool: Asks, policy: Tools) -> Literal["allow", "ask", "deny"]:

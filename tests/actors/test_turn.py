@@ -151,6 +151,18 @@ def test_each_answer_is_told_when_it_is_durable_itself(house):
     house.evidence(claim)
 
 
+def test_an_answer_for_the_session_is_the_first_answer_to_what_is_asked_alike(house):
+    calls = [*call("remember", "c1", text="a")[:2], *call("remember", "c2", text="b")]
+    house.plays(calls, [TextDelta("Noted."), Done("stop")])
+    claim = house.send(house.session())
+    first, second = asked(claim, 2)
+    replies = [answer(claim.turn, request.id, "session") for request in (first, second)]
+    assert [reply.get(10).first for reply in replies] == [True, False]
+    assert house.system.read(queries.permission, second.id)["decision"] == "session"
+    house.evidence(claim)
+    assert [result.status for result in shown(claim, ToolResult)] == ["ok", "ok"]
+
+
 def test_nobodys_answer_is_a_timeout_that_the_model_hears(house):
     house.system.config = _with(house.system.config, permission_s=0.05)
     gateway = house.plays(call("remember", text="six"), [TextDelta("Well."), Done("stop")])

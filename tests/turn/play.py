@@ -40,7 +40,8 @@ class Turn:
 
     def _judge(self, calls: tuple[ToolCall, ...]) -> None:
         good = [call for call in calls if call.name not in self.faults]
-        verdicts = {call.call_id: self.verdicts.get(call.name, self.verdict) for call in good}
+        by_name = {call.call_id: self.verdicts.get(call.name, self.verdict) for call in good}
+        verdicts = {call_id: self.verdicts.get(call_id, verdict) for call_id, verdict in by_name.items()}
         faults = {call.call_id: self.faults[call.name] for call in calls if call.name in self.faults}
         self.feed(inputs.Judged(verdicts, faults))
 

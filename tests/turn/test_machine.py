@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from tests.turn.play import ALLOWED, ASKED, DENIED, FACTS, WRITES, Turn
@@ -402,7 +403,7 @@ def test_a_yes_is_durable_before_the_tool_runs(decision):
     (request,) = turn.of(PermissionRequest)
     turn.durable = False
     turn.feed(inputs.Answered(request.id, decision))
-    assert turn.of(Unpark) == [Unpark(request.id)]
+    assert turn.of(Unpark) == [Unpark(request.id, decision)]
     save = turn.of(Save)[-1]
     assert save.rows == (Row("permission_resolved", {"id": request.id, "decision": decision}),)
     assert turn.of(PermissionResolved) == []
@@ -424,6 +425,27 @@ def test_for_this_session_leaves_a_grant_of_twelve_hours_and_once_does_not():
     other = asking()
     other.feed(inputs.Answered(other.of(PermissionRequest)[0].id, "once"))
     assert [save.grant for save in other.of(Save) if save.grant] == []
+
+
+def test_for_this_session_answers_what_is_asked_for_alike_and_nothing_else():
+    turn = Turn()
+    turn.verdict = ASKED
+    turn.verdicts["elsewhere"] = msgspec.structs.replace(ASKED, subject="letters")
+    turn.verdicts["dangerous"] = msgspec.structs.replace(ASKED, always=True)
+    turn.begin()
+    for call_id in ("first", "alike", "elsewhere", "dangerous"):
+        turn.says(ToolCall(call_id, "write_file", {}))
+    turn.says(ToolCall("other", "edit_file", {}), Done("tool_calls"))
+    asked = {request.call_id: request.id for request in turn.of(PermissionRequest)}
+    turn.feed(inputs.Answered(asked["first"], "session"))
+    assert turn.of(PermissionResolved) == [
+        PermissionResolved(asked[c], "session") for c in ("first", "alike")
+    ]
+    assert turn.of(Unpark) == [Unpark(asked[c], "session") for c in ("first", "alike")]
+    assert [start.call.call_id for start in turn.of(StartTool)] == ["first", "alike"]
+    assert len([save for save in turn.of(Save) if save.grant]) == 1
+    turn.feed(inputs.Answered(asked["alike"], "deny"))
+    assert len(turn.of(PermissionResolved)) == 2
 
 
 @pytest.mark.parametrize(
@@ -464,7 +486,7 @@ def test_a_stop_closes_what_is_open_in_the_log_and_on_the_screen():
     turn.begin().calls("write_file", "read_file", "run_command")
     (request,) = turn.of(PermissionRequest)
     turn.feed(inputs.End("stopped", "by the user"))
-    assert Unpark(request.id) in turn.effects
+    assert Unpark(request.id, "cancelled") in turn.effects
     assert turn.order.rows[0] == Row("permission_resolved", {"id": request.id, "decision": "cancelled"})
     results = {row.payload["name"]: row.payload["result"] for row in turn.order.rows[1:-1]}
     assert results == {

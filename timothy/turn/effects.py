@@ -64,9 +64,10 @@ class Park(Effect, frozen=True):
 
 
 class Unpark(Effect, frozen=True):
-    """The request is not open any more."""
+    """The request is not open any more: this was decided."""
 
     id: str
+    decision: str
 
 
 class RemindCheckpoint(Effect, frozen=True):

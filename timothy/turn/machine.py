@@ -271,7 +271,7 @@ class TurnMachine:
             model=self._account.model,
             attempt=attempt,
         )
-        unpark = [Unpark(permission_id) for permission_id in parked]
+        unpark = [Unpark(permission_id, "cancelled") for permission_id in parked]
         return [CancelStream(), CancelTools(), *unpark, Finish(order, (*closing, *last, ending.terminal))]
 
     def _shown(self) -> outcome.Shown:

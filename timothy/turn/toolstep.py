@@ -105,17 +105,13 @@ class ToolStep:
         state = calls.by_request(permission_id)
         if state is None or not state.parked or state.decision is not None:
             return []
-        state.decision = decision
-        row = Row("permission_resolved", {"id": permission_id, "decision": decision})
-        grant = self._grant(state) if decision == "session" else None
-        return [
-            Unpark(permission_id),
-            Save(rows=(row,), grant=grant, acknowledge=f"answer {state.call.call_id}"),
-        ]
-
-    def _grant(self, state: CallState) -> Grant:
+        if decision != "session":
+            return _decided(state, decision)
         assert state.verdict is not None
-        return Grant(state.call.name, state.verdict.subject, in_future(GRANT_S))
+        grant = Grant(state.call.name, state.verdict.subject, in_future(GRANT_S))
+        covered = [other for other in calls.open_requests() if other is not state and _covers(grant, other)]
+        also = [effect for other in covered for effect in _decided(other, decision)]
+        return [*_decided(state, decision, grant), *also]
 
     def _saved(self, calls: StepCalls, acknowledge: str) -> list[Effect]:
         what, _, call_id = acknowledge.partition(" ")
@@ -154,6 +150,21 @@ class ToolStep:
                 state.running = True
                 effects.append(_start(state))
         return effects
+
+
+def _decided(state: CallState, decision: str, grant: Grant | None = None) -> list[Effect]:
+    assert state.request is not None
+    state.decision = decision
+    row = Row("permission_resolved", {"id": state.request.id, "decision": decision})
+    save = Save(rows=(row,), grant=grant, acknowledge=f"answer {state.call.call_id}")
+    return [Unpark(state.request.id, decision), save]
+
+
+def _covers(grant: Grant, other: CallState) -> bool:
+    """True when the grant answers what this parked call asks for, too."""
+    verdict = other.verdict
+    same = verdict is not None and not verdict.always and verdict.subject == grant.subject
+    return same and other.parked and other.call.name == grant.tool
 
 
 def _resolution(state: CallState) -> PermissionResolved:
