@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.upkeep.conftest import SESSION
+from tests.upkeep.conftest import SESSION, attach
 from timothy.cli import main
 from timothy.database import FILE_NAME, open_database
 from timothy.errors import BadRequest
 from timothy.eventlog import queries
 from timothy.upkeep.doctor import examine
 from timothy.upkeep.export import parse
+
+FILE = {"name": "a", "media_type": "text/plain", "sha256": "0" * 64}
 
 
 def run(*arguments: object) -> str:
@@ -80,6 +82,26 @@ def test_a_log_that_cannot_be_written_takes_nothing_in_and_says_so(home: Path, t
         assert (ran.exit_code, "nothing was imported" in ran.stderr) == (1, True), ran.output
         other.execute("ROLLBACK")
     assert (home / FILE_NAME).read_bytes() == before
+
+
+def test_an_import_names_the_attached_files_that_did_not_come_along(home: Path, tmp_path: Path) -> None:
+    (digest,) = attach(home, "hello")
+    file = tmp_path / "session.jsonl"
+    run("export", SESSION, "--format", "jsonl", "--output", file, "--home", home)
+    here = CliRunner().invoke(main, ["import", str(file), "--home", str(home)])
+    assert (here.exit_code, here.stderr) == (0, "")
+    elsewhere = CliRunner().invoke(main, ["import", str(file), "--home", str(tmp_path / "new")])
+    assert (elsewhere.exit_code, digest in elsewhere.stderr) == (0, True)
+    assert [finding.check for finding in examine(tmp_path / "new")] == ["attached_file"]
+
+
+@pytest.mark.parametrize("value", [5, ["a"], [FILE, {**FILE, "sha256": 1}], FILE])
+def test_attachments_that_are_none_are_refused_with_their_line(value: object) -> None:
+    header = json.dumps({"timothy_export": 1, "session": {"title": None}})
+    payload = {"text": "look", "attachments": value}
+    row = {"kind": "user_message", "turn_id": None, "payload": payload, "created_at": ""}
+    with pytest.raises(BadRequest, match="line 2: `attachments` is no list"):
+        parse([header, json.dumps(row)])
 
 
 def test_a_file_that_is_no_text_is_named(home: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -61,14 +62,23 @@ def content(home: Path, digest: str) -> bytes:
     return path.read_bytes()
 
 
+def named(records: Iterable[Record]) -> set[str]:
+    """The hashes of the files that these records' messages name."""
+    return {entry["sha256"] for record in records for entry in _entries(record)}
+
+
 def filled(home: Path, record: Record) -> Record:
     """A user message's record with its attachments' contents; one that is gone is named as such."""
-    kept = record.payload.get("attachments") if record.kind == "user_message" else None
+    kept = _entries(record)
     if not kept:
         return record
     return msgspec.structs.replace(
         record, payload={**record.payload, "attachments": [_filled(home, entry) for entry in kept]}
     )
+
+
+def _entries(record: Record) -> list[Payload]:
+    return (record.payload.get("attachments") or []) if record.kind == "user_message" else []
 
 
 def _filled(home: Path, entry: Payload) -> Payload:

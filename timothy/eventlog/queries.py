@@ -266,9 +266,9 @@ def permission(database: peewee.SqliteDatabase, permission_id: str) -> Row | Non
 
 def attached(database: peewee.SqliteDatabase) -> set[str]:
     """The hashes of all files that a message of any session names."""
-    names = "SELECT json_extract(json_each.value, '$.sha256') FROM session_events"
-    query = f"{names}, json_each(payload, '$.attachments') WHERE {WITH_FILES}"
-    return {name for (name,) in execute(database, query)}
+    name = "CASE json_each.type WHEN 'object' THEN json_extract(json_each.value, '$.sha256') END"
+    query = f"SELECT {name} FROM session_events, json_each(payload, '$.attachments') WHERE {WITH_FILES}"
+    return {name for (name,) in execute(database, query) if name is not None}
 
 
 def outcomes(database: peewee.SqliteDatabase) -> list[tuple[str, int]]:

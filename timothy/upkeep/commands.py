@@ -169,7 +169,7 @@ def export(session: str, form: str, output: IO[str], home: Path) -> None:
 def import_session(file: IO[str], home: Path) -> None:
     """Bring in FILE (JSON lines from `timothy export`) as a new session, also beside a running server."""
     from timothy.database import FILE_NAME, migrate, open_database
-    from timothy.eventlog import files
+    from timothy.eventlog import attachments, files
     from timothy.eventlog.records import Refused
     from timothy.eventlog.store import STORAGE_FAULTS, Writer
     from timothy.home import prepare
@@ -192,6 +192,8 @@ def import_session(file: IO[str], home: Path) -> None:
     if isinstance(verdict, Refused):
         raise click.ClickException(f"the log refused it: {verdict.message}")
     click.echo(f"imported {len(order.records)} rows as session {order.session_id}")
+    for digest in sorted(attachments.named(order.records) - files.stored(home).keys()):
+        click.echo(f"its attached file {digest} is not in {home}: an export does not carry it", err=True)
 
 
 @click.command()

@@ -29,6 +29,7 @@ _FIELDS = {
     "compaction_applied": "summary upto_seq",
     "title_set": "title",
 }
+_OF_FILE = ("name", "media_type", "sha256")
 
 
 def markdown(session: dict[str, Any], records: Iterable[Record]) -> str:
@@ -99,7 +100,16 @@ def _record(number: int, session_id: str, seq: int, row: dict[str, Any]) -> Reco
     lacking = [name for name in _FIELDS[record.kind].split() if name not in record.payload]
     if lacking:
         raise BadRequest(f"line {number}: the payload of a {record.kind} lacks {', '.join(lacking)}")
+    if not _names_files_well(record.payload.get("attachments")):
+        raise BadRequest(f"line {number}: `attachments` is no list of objects with {', '.join(_OF_FILE)}")
     return record
+
+
+def _names_files_well(value: Any) -> bool:
+    if not isinstance(value, list):
+        return value is None
+    entries = [entry if isinstance(entry, dict) else {} for entry in value]
+    return all(isinstance(entry.get(name), str) for entry in entries for name in _OF_FILE)
 
 
 def _words(item: Item) -> str:
