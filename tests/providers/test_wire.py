@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 import trustme
 
 from tests.providers.peer import ASKED, CHUNKED, DONE, HOLD, OK, RESET, Peer, driver, summed, text_chunk
 from timothy.cancel import Cancel
-from timothy.conversation import Message, ModelRequest
+from timothy.conversation import Message, ModelRequest, ToolSpec
 from timothy.events import Error, Status, TextDelta
 from timothy.providers import dial
 from timothy.providers.openai import Driver as OpenAi
@@ -512,6 +513,27 @@ def test_a_provider_that_wants_the_new_name_of_the_limit_gets_it(peer: Start) ->
     assert summed(asked(server, max_tokens=5))["text"] == "a"
     assert server.bodies[0]["max_tokens"] == server.bodies[1]["max_completion_tokens"] == 5
     assert "max_tokens" not in server.bodies[1]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "registry.ollama.ai/library/gemma:2b does not support tools",
+        '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+        "Function calling: this model does not support function calling",
+    ],
+)
+def test_a_model_without_tools_answers_without_them_and_says_so(peer: Start, words: str) -> None:
+    good = [OK + text_chunk("a") + DONE]
+    server = peer([refusal(words)], good, good)
+    made = driver("openai", server.url())
+    spec = ToolSpec("add", "Adds.", {"type": "object"})
+    request = msgspec.structs.replace(ASKED, tools=(spec,))
+    for _ in range(2):
+        events = list(made.stream(request, Cancel()))
+        assert [event.code for event in events if isinstance(event, Status)] == ["no_tools"]
+        assert summed(events)["text"] == "a"
+    assert ["tools" in body for body in server.bodies] == [True, False, False]
 
 
 def test_a_refusal_that_no_change_helps_is_told(peer: Start) -> None:

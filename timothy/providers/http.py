@@ -23,6 +23,11 @@ from timothy.stream import terminated
 
 MAX_TRIES = 4
 PREFILL = "prefill"  # what a provider lacks that takes no answer to go on with
+TOOLS = "tools"  # what a model lacks that can call none
+# As Ollama says it, and vLLM that was started without a parser for calls; others in words much like these.
+_TOOLS_REFUSED = re.compile(
+    r"not support (tools?|function|tool)|tools? (is|are) not supported|enable-auto-tool-choice", re.IGNORECASE
+)
 
 
 class HttpDriver:
@@ -33,6 +38,7 @@ class HttpDriver:
 
     slow_start: ClassVar[Status] = Status("waiting_for_provider", "The provider has not answered yet")
     slow_start_s: ClassVar[float] = 5.0
+    no_tools: ClassVar[Status] = Status("no_tools", "This model takes no tools: it answers without them")
 
     def __init__(
         self,
@@ -108,11 +114,21 @@ class HttpDriver:
                 exchange.begin()
                 break
             except ProviderRefused as refusal:
-                lack = None if isinstance(refusal, ContextOverflow) else self.lacks(refusal.message, request)
+                lack = None if isinstance(refusal, ContextOverflow) else self._lack(refusal.message, request)
                 if lack is None or lack in lacking:
                     raise
                 lacking = lacking | {lack}
+                if lack == TOOLS:
+                    self.settings = msgspec.structs.replace(self.settings, tools=False)
         self._lacking = lacking
+        if TOOLS in lacking and request.tools:
+            yield self.no_tools
+
+    def _lack(self, message: str, request: ModelRequest) -> str | None:
+        """What has to be done without, as the refusal's words say."""
+        if request.tools and _TOOLS_REFUSED.search(message):
+            return TOOLS
+        return self.lacks(message, request)
 
     def _all_headers(self, request: ModelRequest) -> dict[str, str]:
         if not self.key.isascii() or not self.key.isprintable():
