@@ -16,6 +16,7 @@ from web.notifications import notifications
 from web.page import page
 from web.permissions import permissions
 from web.render import render
+from web.sends import sends
 from web.sessions import sessions
 from web.turns import turns
 
@@ -36,6 +37,7 @@ def create_app(system: System, token: str) -> Flask:
         page,
         health,
         sessions,
+        sends,
         turns,
         permissions,
         chain,
