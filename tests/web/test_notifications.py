@@ -158,6 +158,9 @@ def test_an_address_that_speaks_no_http_is_named(dribble: bytes) -> None:
         with connection, contextlib.suppress(OSError):
             connection.recv(65536)
             connection.sendall(dribble)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(65536):  # closing with something unread would reset the connection
+                pass
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         threading.Thread(target=answer, args=(listening,), daemon=True).start()
