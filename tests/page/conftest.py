@@ -43,7 +43,7 @@ MARKDOWN = (
 
 def script(home: Path) -> dict[str, Any]:
     """What the provider does, by a word in the message. A gate holds a turn until `home/gate-NAME` exists."""
-    gates = [
+    gates: list[tuple[str, list[dict[str, Any]]]] = [
         (f"gate {name}", [{"text": "before "}, {"wait_file": str(home / f"gate-{name}")}, {"text": "after"}])
         for name in GATES
     ]

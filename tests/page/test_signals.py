@@ -70,8 +70,8 @@ def test_a_hidden_tab_says_that_its_turn_waits_and_a_click_leads_there(visit: Op
     session = visitor.send("hello")
     visitor.ended()
     visitor.page.fill("#message", "write a file")
+    visitor.hide(True)  # the question must not come before the person is gone
     visitor.page.evaluate("document.getElementById('composer').requestSubmit()")
-    visitor.hide(True)
     expect(visitor.page).to_have_title(re.compile("^waiting for you · "))
     eventually(lambda: told(visitor) == [[["Timothy: waiting for you", "hello"]], 1])
     visitor.hide(False)

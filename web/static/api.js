@@ -18,7 +18,8 @@ const SIGN_IN = "/v1/sign-in";
 const CALL_TIMEOUT_MS = 20_000;
 
 async function request(method, path, body, { headers = {}, signal } = {}) {
-  const options = { method, headers, signal, credentials: "same-origin", cache: "no-store" };
+  const keepalive = method === "DELETE"; // it leaves also when the tab is closed
+  const options = { method, headers, signal, keepalive, credentials: "same-origin", cache: "no-store" };
   if (body !== undefined) {
     options.headers = { ...headers, "Content-Type": "application/json" };
     options.body = JSON.stringify(body);

@@ -24,6 +24,7 @@ import { showWelcome } from "./welcome.js";
 import { ending } from "./words.js";
 
 const SEARCH_LIMIT = 50;
+const NOTHING = { turns: [], isRunning: false, stopping: false };
 
 const otherTabs = new BroadcastChannel("timothy");
 let frame = null;
@@ -129,14 +130,9 @@ function schedule() {
   frame ??= requestAnimationFrame(draw);
 }
 
-function facts() {
-  const { turns = [], isRunning = false, stopping = false, changedAt = 0 } = open() ?? {};
-  return { turns, isRunning, stopping, changedAt };
-}
-
 function draw() {
   frame = null;
-  const state = facts();
+  const state = open() ?? NOTHING;
   by("welcome").hidden = open() !== null;
   by("earlier").hidden = !open()?.more;
   transcript.update(state);
@@ -225,5 +221,5 @@ applyLook();
 listen();
 listenToReturns();
 drawer.listenToDrawer();
-setInterval(() => open()?.isRunning && transcript.tick(facts()), 1000);
+setInterval(() => open()?.isRunning && transcript.tick(open()), 1000);
 start();

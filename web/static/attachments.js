@@ -8,11 +8,12 @@ const SMALLER_PX = 2048;
 
 export const MOST = 10;
 
-// The file as the API takes it, {name, media_type, text or data}, or null when it is neither text nor picture.
+// The file as the API takes it, {name, media_type, text or data}, or words why it is not taken.
 export async function readFile(file) {
   if (IMAGES.has(file.type)) return picture(file);
-  const text = file.size <= LARGEST_FILE ? asText(await file.arrayBuffer()) : null;
-  return text === null ? null : { name: file.name, media_type: "text/plain", text };
+  if (file.size > LARGEST_FILE) return `is larger than ${LARGEST_FILE / 1e6} MB`;
+  const text = asText(await file.arrayBuffer());
+  return text === null ? "is neither text nor a picture" : { name: file.name, media_type: "text/plain", text };
 }
 
 function asText(bytes) {
@@ -27,11 +28,13 @@ function asText(bytes) {
 
 async function picture(file) {
   const blob = file.size > LARGEST_FILE ? await smaller(file) : file;
+  if (!blob) return "is a picture that cannot be read";
   return { name: file.name || "picture", media_type: blob.type, data: await base64(blob) };
 }
 
 async function smaller(file) {
-  const bitmap = await createImageBitmap(file);
+  const bitmap = await createImageBitmap(file).catch(() => null); // its bytes are none
+  if (!bitmap) return null;
   const scale = Math.min(1, SMALLER_PX / Math.max(bitmap.width, bitmap.height));
   const canvas = h("canvas", { width: Math.round(bitmap.width * scale), height: Math.round(bitmap.height * scale) });
   canvas.getContext("2d").drawImage(bitmap, 0, 0, canvas.width, canvas.height);
@@ -52,8 +55,7 @@ const address = ({ sha256, media_type }) => `/v1/attachments/${sha256}?${new URL
 // What the log kept of an attachment, as it is sent again.
 export async function readAgain(kept) {
   const response = await fetch(address(kept));
-  if (!response.ok) return null;
-  return readFile(new File([await response.blob()], kept.name, { type: kept.media_type }));
+  return response.ok && readFile(new File([await response.blob()], kept.name, { type: kept.media_type }));
 }
 
 // A kept attachment under its message: a picture as a picture, a text as a link.

@@ -80,13 +80,11 @@ export class Composer {
   }
 
   sending(on) {
-    this.#form.classList.toggle("is-sending", on);
     by("send").disabled = on;
     this.#field.readOnly = on;
     if (on) this.#mark("");
   }
 
-  // The server has the message.
   sent(letter) {
     localStorage.removeItem(place(letter.slot));
     if (letter.slot !== this.#slot) return;
@@ -144,7 +142,8 @@ export class Composer {
     this.#draft.text = this.#field.value;
     const isEmpty = !this.#draft.text && !this.#draft.files.length;
     if (isEmpty) return void localStorage.removeItem(place(this.#slot));
-    const files = JSON.stringify(this.#draft.files).length <= LARGEST_STORED ? this.#draft.files : [];
+    const size = this.#draft.files.reduce((sum, file) => sum + (file.text ?? file.data).length, 0);
+    const files = size <= LARGEST_STORED ? this.#draft.files : [];
     try {
       localStorage.setItem(place(this.#slot), JSON.stringify({ ...this.#draft, files }));
     } catch (error) {
@@ -174,7 +173,7 @@ export class Composer {
   async #attach(files) {
     for (const file of files) {
       const read = await readFile(file);
-      if (read === null) toast(`${file.name} is neither text nor a picture.`);
+      if (typeof read === "string") toast(`${file.name} ${read}.`);
       else if (this.#draft.files.length >= MOST) toast(`At most ${MOST} files go with one message.`);
       else this.#draft.files.push(read);
     }

@@ -168,14 +168,10 @@ export class Conversation {
       cursor: () => (this.live?.seq ? `${this.live.turnId}:${this.live.seq}` : ""),
       events: (events) => this.#receive(events),
       ended: () => this.sync(),
-      gone: () => this.#lost(turnId),
+      // no running turn is known there: what became of it stands in the log
+      gone: () => this.live?.turnId === turnId && this.sync(),
       changed: () => this.hooks.changed(),
     };
-  }
-
-  // The server knows of no running turn: what became of it stands in the log.
-  #lost(turnId) {
-    if (this.live?.turnId === turnId) this.sync();
   }
 
   #receive(events) {

@@ -6,12 +6,12 @@ export function h(kind, ...children) {
   const properties = children[0]?.constructor === Object ? children.shift() : {};
   element.classList.add(...classes);
   for (const [name, value] of Object.entries(properties)) set(element, name, value);
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat().filter((child) => (child ?? false) !== false));
   return element;
 }
 
 function set(element, name, value) {
-  if (value === null || value === undefined || value === false) return;
+  if ((value ?? false) === false) return;
   if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
   else if (name === "text") element.textContent = value;
   else element.setAttribute(name, value === true ? "" : String(value));
@@ -58,10 +58,6 @@ export const by = (id) => document.getElementById(id);
 // Sets the text only when it differs, so that a selection in it, or a screen reader, is not disturbed.
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
-}
-
-export function isEditable(element) {
-  return element instanceof HTMLElement && element.matches("input, textarea, select, [contenteditable]");
 }
 
 const STEPS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };

@@ -1,7 +1,7 @@
 // The keyboard: what each key does, and the window that says so.
 
 import { openDialog } from "./dialog.js";
-import { h, isEditable } from "./dom.js";
+import { h } from "./dom.js";
 
 const KEYS = [
   ["Enter", "send"],
@@ -27,7 +27,7 @@ export function listenToKeys(actions) {
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.isComposing || document.querySelector("dialog[open], [popover]:popover-open")) return;
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (isEditable(event.target) && event.key !== "Escape") return;
+    if (event.target.matches("input, textarea, select") && event.key !== "Escape") return;
     if (!Object.hasOwn(actions, event.key)) return;
     if (actions[event.key](event) !== false) event.preventDefault();
   });

@@ -30,7 +30,6 @@ export class Known {
     this.#set({ items: [...this.#items, item], more: this.more });
   }
 
-  // How a turn looked at its end.
   saw(view) {
     this.#seen.set(view.turnId, view);
   }

@@ -6,7 +6,6 @@ import { by, h } from "./dom.js";
 const place = "timothy:model";
 const field = () => by("model");
 
-// The chosen model's id, or undefined.
 export const chosenModel = () => field().value || undefined;
 
 export async function loadModels() {

@@ -11,7 +11,6 @@ export class Opened {
   // `hooks`: shown(), and those of a Conversation, with it as the first argument of ended and waiting.
   constructor(hooks) {
     this.hooks = hooks;
-    addEventListener("hashchange", () => this.route());
     addEventListener("popstate", () => this.route());
   }
 

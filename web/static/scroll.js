@@ -23,6 +23,10 @@ export class Follower {
     this.#scroll.addEventListener("scroll", moved, { passive: true });
     const sizes = new ResizeObserver(() => this.keep());
     for (const element of [by("column"), this.#scroll]) sizes.observe(element);
+    // what somebody opens stays where they opened it
+    by("column").onclick = ({ target }) => {
+      if (target.closest("summary, .edit")) this.isFollowing = false;
+    };
     by("newer").onclick = () => this.toEnd();
   }
 

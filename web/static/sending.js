@@ -57,7 +57,8 @@ export class Sending {
       composer.notSent(letter, "", { mayHaveArrived: false });
       opened.conversation?.sync();
     } else if (error instanceof api.Refused) {
-      composer.notSent(letter, `Not sent: ${error.message}`, { mayHaveArrived: false });
+      const why = error.status === 413 ? "it is too large, with its files" : error.message;
+      composer.notSent(letter, `Not sent: ${why}`, { mayHaveArrived: false });
     } else throw error;
   }
 
@@ -82,12 +83,11 @@ export class Sending {
       if (!turn.user) return;
       const files = await Promise.all((turn.user.attachments ?? []).map(readAgain));
       const at = await this.#branchAt(turn.user.seq - 1);
-      await at.send({ message, key: newKey(), attachments: files.filter(Boolean), model: chosenModel() });
+      await at.send({ message, key: newKey(), attachments: files.filter((file) => file?.name), model: chosenModel() });
       this.page.sent(at.id);
     });
   }
 
-  // A new conversation that holds all up to `seq`.
   branch(seq) {
     return attempt(() => this.#branchAt(seq));
   }

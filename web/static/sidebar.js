@@ -129,7 +129,10 @@ export class Sidebar {
   // It goes out of sight now; the request leaves when the time to undo is over.
   remove(session) {
     this.#deleting.add(session.id);
+    const { element } = this.#rows.get(session.id);
+    const next = element.contains(document.activeElement) && (element.nextElementSibling ?? element.previousElementSibling);
     this.#show();
+    if (next) next.querySelector("a").focus();
     this.actions.hidden(session.id);
     const restore = () => {
       this.#deleting.delete(session.id);

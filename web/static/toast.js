@@ -14,6 +14,8 @@ export function toast(text, { action, act, gone } = {}) {
     element.remove();
     if (byItself) gone?.();
   };
+  // a tab that closes has no time to undo any more
+  if (gone) addEventListener("pagehide", () => leave(true), { once: true });
   const acted = () => {
     leave(false);
     act();

@@ -17,14 +17,14 @@ export class TranscriptView {
     this.page = page;
   }
 
-  // `state`: {turns, isRunning, stopping, changedAt}.
+  // `state`: a Conversation.
   update(state) {
     const fresh = new Map();
     let previous = null;
     state.turns.forEach((turn, index) => {
       const view = this.#views.get(turn.key) ?? new TurnView(this.page);
       fresh.set(turn.key, view);
-      view.update(turn, { ...state, isLast: index === state.turns.length - 1 });
+      view.update(turn, state, index === state.turns.length - 1);
       const next = previous ? previous.nextElementSibling : this.element.firstElementChild;
       if (next !== view.element) this.element.insertBefore(view.element, next);
       previous = view.element;
@@ -55,16 +55,16 @@ class TurnView {
     this.element.append(this.#body, this.#foot.element);
   }
 
-  update(turn, state) {
-    const isLive = turn.end === null && turn.evidence === null && state.isRunning && state.isLast;
+  update(turn, state, isLast) {
+    const isLive = turn.end === null && turn.evidence === null && state.isRunning && isLast;
     this.element.classList.toggle("is-live", isLive);
     this.element.setAttribute("aria-busy", String(isLive));
-    if (turn !== this.#turn || state.isLast !== this.#isLast) {
+    if (turn !== this.#turn || isLast !== this.#isLast) {
       this.#showUser(turn);
       this.#showParts(turn.parts, isLive);
-      this.#foot.update(turn, state, isLive);
+      this.#foot.update(turn, isLast, isLive);
       this.#turn = turn;
-      this.#isLast = state.isLast;
+      this.#isLast = isLast;
     }
     this.tick(turn, state);
   }
@@ -146,6 +146,7 @@ class UserMessage {
     const close = () => {
       form.replaceWith(this.#text);
       this.#actions.hidden = false;
+      this.#actions.lastElementChild.focus();
     };
     field.onkeydown = (event) => {
       if (event.key === "Escape") close();
@@ -183,7 +184,7 @@ class Foot {
     this.branch = button("branch", () => this.page.branch(this.#turn), { class: "quiet branch" });
   }
 
-  update(turn, state, isLive) {
+  update(turn, isLast, isLive) {
     this.#turn = turn;
     this.element.dataset.outcome = isLive ? "running" : (turn.meta?.outcome ?? "");
     if (!isLive) {
@@ -193,19 +194,19 @@ class Foot {
     const detail = isLive ? "" : endingDetail(turn);
     setText(this.#detail, detail);
     this.#detail.hidden = !detail;
-    this.#offer(turn, state, isLive);
+    this.#offer(turn, isLast, isLive);
     this.#numbers.replaceChildren(
       ...numbers(turn).map(([name, value]) => h("div", h("dt", name), h("dd", value))),
     );
   }
 
-  #offer(turn, state, isLive) {
+  #offer(turn, isLast, isLive) {
     const isUnfinished = turn.meta !== null && turn.meta.outcome !== "completed";
     const offered = isLive
       ? []
       : [
-          state.isLast && turn.meta && this.again,
-          state.isLast && isUnfinished && textOf(turn) && this.continue,
+          isLast && turn.meta && this.again,
+          isLast && isUnfinished && textOf(turn) && this.continue,
           textOf(turn) && this.copy,
           turn.evidence && textOf(turn) && this.branch,
         ].filter(Boolean);

@@ -86,7 +86,7 @@ export function telling(input) {
   if (!input || typeof input !== "object") return "";
   const first = ["command", "path", "url", "query", "expression", "name", "text"].find((key) => input[key]);
   const value = first ? input[first] : Object.values(input)[0];
-  if (value === undefined || value === null) return "";
+  if (value == null) return "";
   return String(typeof value === "object" ? JSON.stringify(value) : value).replace(/\s+/g, " ").slice(0, 120);
 }
 
@@ -100,10 +100,10 @@ export function duration(milliseconds) {
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-export const count = (number) => (number === null || number === undefined ? "unknown" : number.toLocaleString("en"));
+export const count = (number) => number?.toLocaleString("en") ?? "unknown";
 
 export function money(cost) {
-  if (cost === null || cost === undefined) return "unknown";
+  if (cost == null) return "unknown";
   return cost < 0.01 && cost > 0 ? cost.toPrecision(2) : cost.toFixed(2);
 }
 
@@ -116,7 +116,7 @@ export function numbers(turn) {
   return [
     ["model", model || "unknown"],
     ["tokens", usage ? `${count(usage.input_tokens)} in, ${count(usage.output_tokens)} out` : "unknown"],
-    ["time", meta.duration_ms === null || meta.duration_ms === undefined ? "unknown" : duration(meta.duration_ms)],
+    ["time", meta.duration_ms == null ? "unknown" : duration(meta.duration_ms)],
     ["cost", money(meta.cost)],
   ];
 }
