@@ -39,6 +39,26 @@ def test_a_file_is_whole_or_not_there(tmp_path):
     assert [entry.name for entry in files.folder(tmp_path).iterdir()] == [digest]
 
 
+def test_the_same_file_sent_by_many_at_once_is_stored_for_all_of_them(tmp_path):
+    content, failed = b"x" * 200_000, []
+    begun = threading.Barrier(8)
+
+    def send():
+        begun.wait()
+        try:
+            put(tmp_path, content)
+        except OSError as error:
+            failed.append(error)
+
+    senders = [threading.Thread(target=send) for _ in range(8)]
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join()
+    assert failed == []
+    assert [entry.read_bytes() for entry in files.folder(tmp_path).iterdir()] == [content]
+
+
 def test_a_home_without_files_has_none_and_nothing_to_tidy(tmp_path):
     assert files.stored(tmp_path) == {}
     assert files.tidy(tmp_path) == []
@@ -47,10 +67,10 @@ def test_a_home_without_files_has_none_and_nothing_to_tidy(tmp_path):
 
 def test_what_no_log_names_goes_and_what_one_names_stays(log, tmp_path):
     named, forgotten = put(tmp_path, b"named"), put(tmp_path, b"forgotten")
-    (files.folder(tmp_path) / f"{'1' * 64}.77.new").write_bytes(b"half")  # its process died
+    (files.folder(tmp_path) / f"{'1' * 64}.a_7b.new").write_bytes(b"half")  # its process died
     (files.folder(tmp_path) / "mine.txt").write_bytes(b"not ours")
     say(log, "s", named)
-    assert files.tidy(tmp_path) == sorted([f"{'1' * 64}.77.new", forgotten])
+    assert files.tidy(tmp_path) == sorted([f"{'1' * 64}.a_7b.new", forgotten])
     assert files.tidy(tmp_path) == []
     assert sorted(entry.name for entry in files.folder(tmp_path).iterdir()) == sorted([named, "mine.txt"])
 

@@ -5,6 +5,7 @@ import fcntl
 import hashlib
 import os
 import re
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
@@ -14,7 +15,7 @@ from timothy.eventlog import queries
 
 LOCK_FILE = "attachments.lock"
 _HASH = re.compile(r"[0-9a-f]{64}")
-_DRAFT = re.compile(r"[0-9a-f]{64}\.[0-9]+\.new")
+_DRAFT = re.compile(r"[0-9a-f]{64}\.\w+\.new")
 
 
 class Damaged(Exception):
@@ -44,15 +45,19 @@ def stored(home: Path) -> dict[str, int]:
 
 
 def put(home: Path, digest: str, pieces: Iterable[bytes]) -> None:
-    """Store a file, whole or not at all. Raises OSError, Damaged when the pieces have another hash."""
+    """Store a file, whole or not at all; on return it is on the disk.
+
+    The same one may be stored by several at once. Raises OSError, Damaged when the pieces have another hash.
+    """
     target = path(home, digest)
     if target is None:
         raise Damaged(digest)
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = target.with_name(f"{digest}.{os.getpid()}.new")
+    descriptor, name = tempfile.mkstemp(prefix=f"{digest}.", suffix=".new", dir=target.parent)
+    draft = Path(name)
     found = hashlib.sha256()
     try:
-        with open(draft, "wb") as file:
+        with open(descriptor, "wb") as file:
             for piece in pieces:
                 found.update(piece)
                 file.write(piece)
@@ -61,8 +66,18 @@ def put(home: Path, digest: str, pieces: Iterable[bytes]) -> None:
         if found.hexdigest() != digest:
             raise Damaged(digest)
         draft.rename(target)
+        settle(target.parent)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def settle(path: Path) -> None:
+    """On return, what was written to the file or the folder is on the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def hold(home: Path) -> IO[str]:

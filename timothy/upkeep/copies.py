@@ -151,9 +151,9 @@ def _draft(target: Path, tag: str) -> Iterator[Path]:
     """An empty file beside `target` that takes its place, all at once, if all goes well."""
     with _scratch(target.with_name(f".{target.name}.{tag}.new")) as draft:
         yield draft
-        _settle(draft)
+        files.settle(draft)
         draft.rename(target)
-        _settle(target.parent)
+        files.settle(target.parent)
 
 
 @contextlib.contextmanager
@@ -165,15 +165,6 @@ def _scratch(path: Path) -> Iterator[Path]:
     finally:
         for suffix in ("", "-journal"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
-
-
-def _settle(path: Path) -> None:
-    """What was written to the file or folder is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager
