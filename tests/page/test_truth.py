@@ -202,6 +202,35 @@ def test_a_tab_that_was_frozen_at_the_last_event_thaws_to_the_truth(
     visitor.ended()
 
 
+STREAM_THAT_DIES = """
+const real = fetch;
+window.fetch = async (path, options) => {
+    const response = await real(path, options);
+    if (!path.endsWith('/messages')) return response;
+    const line = new TransformStream({transform: (bytes, to) => { if (!window.isDead) to.enqueue(bytes); }});
+    return new Response(response.body.pipeThrough(line), response);
+};
+"""
+
+
+def test_a_stream_that_died_in_its_sleep_is_taken_up_when_somebody_looks(visit: Open, server: Server) -> None:
+    visitor = visit(signed_in=False)
+    visitor.page.add_init_script(STREAM_THAT_DIES)
+    visitor.sign_in()
+    visitor.page.clock.install()
+    session = visitor.send("endlessly please")
+    visitor.page.clock.run_for(500)
+    visitor.sees("Here are words")
+    visitor.page.evaluate("window.isDead = true")
+    visitor.page.clock.run_for(4000)
+    shown = len(visitor.answer())
+    visitor.hide(True)
+    visitor.hide(False)
+    eventually(lambda: visitor.page.clock.run_for(100) or len(visitor.answer()) > shown + 100)
+    assert visitor.is_running()
+    server.stop(session)
+
+
 def test_a_hidden_tab_holds_no_stream_and_comes_back_by_its_cursor(visit: Open, server: Server) -> None:
     visitor = visit()
     visitor.page.clock.install()

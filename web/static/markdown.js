@@ -1,8 +1,9 @@
 // A growing text on the page: finished blocks as the server's HTML, the open one as it comes.
 
 import { pause, renderBlocks } from "./api.js";
+import { isNo } from "./attempt.js";
 import { Blocks } from "./blocks.js";
-import { codeBox, h } from "./dom.js";
+import { codeBox, h, setText } from "./dom.js";
 
 const CACHED = 3000;
 const BATCH_BLOCKS = 40;
@@ -133,7 +134,8 @@ class OpenBlock {
     try {
       const { html } = await renderBlocks([source]);
       if (!this.#closed && !this.#code) this.#put(source, html[0]);
-    } catch {
+    } catch (error) {
+      if (!isNo(error)) throw error;
       // it stays plain until the next try; the finished block is asked for again in any case
     }
     // a busy server is asked less often
@@ -151,8 +153,7 @@ class OpenBlock {
   }
 
   #showTail() {
-    const tail = this.#source.slice(this.#rendered.length);
-    if (this.#tail.textContent !== tail) this.#tail.textContent = tail;
+    setText(this.#tail, this.#source.slice(this.#rendered.length));
   }
 }
 
@@ -185,7 +186,8 @@ async function ask() {
       const { html } = await renderBlocks(blocks);
       blocks.forEach((block, index) => arrive(block, html[index]));
       failures = 0;
-    } catch {
+    } catch (error) {
+      if (!isNo(error)) throw error;
       failures += 1; // the text is readable as it is; it is made pretty when the server is back
       await pause(1000 * failures);
     }
@@ -241,23 +243,15 @@ function plain(element, text) {
 // Shows plain text in pieces; what is already shown is left alone.
 function growPlain(element, text) {
   element.classList.add("plain");
-  let shown = 0;
-  for (let piece = element.firstChild; piece; piece = piece.nextSibling) {
-    if (piece.nextSibling) shown += piece.textContent.length;
-  }
   let piece = element.lastChild;
-  for (;;) {
-    const room = pieceEnd(text, shown);
-    const part = text.slice(shown, room);
-    if (!piece) {
-      piece = h("span.piece");
-      element.append(piece);
-    }
-    if (piece.textContent !== part) piece.textContent = part;
-    shown = room;
-    if (shown >= text.length) return;
+  let shown = piece ? element.textContent.length - piece.textContent.length : 0;
+  do {
+    const end = pieceEnd(text, shown);
+    piece ??= element.appendChild(h("span.piece"));
+    setText(piece, text.slice(shown, end));
+    shown = end;
     piece = null;
-  }
+  } while (shown < text.length);
 }
 
 // A piece ends after a line, so that cutting there changes nothing; one without line ends is cut anyway.
