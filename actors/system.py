@@ -31,7 +31,7 @@ from actors.turn import TurnActor, TurnParts
 from actors.viewer import Viewers
 from timothy import home as homes
 from timothy.config import Config
-from timothy.database import FILE_NAME, migrate, open_database
+from timothy.database import FILE_NAME, open_database
 from timothy.errors import Interrupted, StartError, StorageUnavailable
 from timothy.eventlog import files, queries, settings
 from timothy.eventlog.records import AnyOrder, BeginTurn, Refused, Verdict
@@ -39,6 +39,7 @@ from timothy.eventlog.recovery import MESSAGE, Recovered, recover
 from timothy.eventlog.store import STORAGE_FAULTS, Writer
 from timothy.gateway.base import Gateway
 from timothy.gateway.open import open_gateway
+from timothy.schema import migrate
 from timothy.turn.machine import Limits
 from timothy.turn.replay import Replay
 

@@ -14,7 +14,7 @@ from typing import Any
 from bench_report import Report
 from bench_servers import Product
 
-from timothy import database
+from timothy import database, schema
 from timothy.eventlog.records import AnyOrder, AppendRows, BeginTurn, CreateSession, EndTurn, Piece, Row
 from timothy.eventlog.store import Writer
 from timothy.moment import stamp
@@ -50,7 +50,7 @@ def main() -> None:
 
 def fill(home: Path, sessions: int, unfinished: int) -> None:
     """So many sessions with one turn each; that many of the turns have no end, but saved text."""
-    database.migrate(home / database.FILE_NAME)
+    schema.migrate(home / database.FILE_NAME)
     writer = Writer(database.open_database(home / database.FILE_NAME))
     for first in range(0, sessions, BATCH):
         numbers = range(first, min(first + BATCH, sessions))

@@ -14,7 +14,7 @@ LAYERS = (
     ("client", "cli", "commands", "upkeep"),
     ("gateway", "turn"),
     ("providers", "tools", "eventlog", "ledger"),
-    ("conversation", "permissions", "database", "config", "home", "model"),
+    ("conversation", "permissions", "database", "schema", "config", "home", "model"),
     ("events", "stream", "cancel", "errors", "moment", "text", "hazards"),
 )
 FOREIGN = {

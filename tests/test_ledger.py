@@ -3,8 +3,9 @@
 import pytest
 
 from timothy import ledger
-from timothy.database import Attempts, migrate, open_database
+from timothy.database import Attempts, open_database
 from timothy.errors import BadRequest
+from timothy.schema import migrate
 
 ROWS = [
     # session, provider, model, status, tokens in and out, cost, started

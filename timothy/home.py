@@ -24,9 +24,16 @@ def prepare(home: Path) -> None:
         raise ConfigError(f"the home {home} cannot be written by this user")
 
 
+def private(path: Path) -> Path:
+    """`path`, made for its owner alone if it is missing: the home may be open to others. Raises OSError."""
+    os.close(os.open(path, os.O_RDONLY | os.O_CREAT, 0o600))
+    return path
+
+
 def lock(home: Path) -> TextIO:
     """Hold the home until the returned file is closed or this process dies. Raises HomeLocked."""
-    file = open(home / LOCK_FILE, "a+", encoding="ascii")  # noqa: SIM115  held as long as the server
+    path = private(home / LOCK_FILE)
+    file = open(path, "a+", encoding="ascii")  # noqa: SIM115  held as long as the server
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

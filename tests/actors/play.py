@@ -12,12 +12,12 @@ from actors.base import Answer
 from actors.messages import Accepted, Send, Stop
 from actors.system import System
 from timothy.config import load
-from timothy.database import EVIDENCE_KINDS
 from timothy.errors import Stopped
 from timothy.eventlog import queries
 from timothy.eventlog.records import BeginTurn, CreateSession
 from timothy.events import AttemptEnded, AttemptStarted, Done, Error, TextDelta, ToolCall, ToolCallStarted
 from timothy.moment import stamp
+from timothy.schema import EVIDENCE_KINDS
 from timothy.stream import TERMINAL, failure
 
 SOON_S = 15.0

@@ -2,11 +2,12 @@
 
 import pytest
 
-from timothy.database import FILE_NAME, migrate, open_database
+from timothy.database import FILE_NAME, open_database
 from timothy.eventlog import queries
 from timothy.eventlog.records import Written
 from timothy.eventlog.rows import execute
 from timothy.eventlog.store import Writer
+from timothy.schema import migrate
 
 
 class Log:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.turn.play import ALLOWED, ASKED, DENIED, FACTS, WRITES
-from timothy.database import EVIDENCE_KINDS
 from timothy.events import (
     AttemptEnded,
     AttemptStarted,
@@ -28,6 +27,7 @@ from timothy.events import (
     TurnStarted,
     Usage,
 )
+from timothy.schema import EVIDENCE_KINDS
 from timothy.turn import inputs
 from timothy.turn.effects import Emit, Finish, Judge, Park, Save, StartStream, StartTool, Unpark
 from timothy.turn.machine import Limits, TurnMachine

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from timothy.database import FILE_NAME, migrate, open_database
+from timothy.database import FILE_NAME, open_database
 from timothy.eventlog import attachments
 from timothy.eventlog.records import AppendRows, BeginTurn, CreateSession, EndTurn, Row
 from timothy.eventlog.store import Writer
+from timothy.schema import migrate
 
 SESSION = "11111111-1111-4111-8111-111111111111"
 TURN = "22222222-2222-4222-8222-222222222222"

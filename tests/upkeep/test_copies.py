@@ -14,11 +14,12 @@ from click.testing import CliRunner
 from tests.upkeep.conftest import SESSION, attach, begin, end, fresh, write
 from timothy import home as homes
 from timothy.cli import main
-from timothy.database import FILE_NAME, MIGRATIONS, migrate, open_database
+from timothy.database import FILE_NAME, open_database
 from timothy.errors import HomeLocked
 from timothy.eventlog import files
 from timothy.eventlog.records import ChangeSettings, DeleteSession, UpdateSession
 from timothy.eventlog.settings import stored
+from timothy.schema import MIGRATIONS, migrate
 from timothy.upkeep import attached, copies
 from timothy.upkeep.doctor import examine
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import peewee
 
-from timothy.database import EVIDENCE_KINDS, SessionEvents, Sessions, Turns
+from timothy.database import SessionEvents, Sessions, Turns
 from timothy.eventlog import queries
 from timothy.eventlog.records import CopySession, ImportSession, Record
 from timothy.eventlog.rows import NEXT_ACTIVITY
 from timothy.moment import stamp
+from timothy.schema import EVIDENCE_KINDS
 from timothy.text import to_json
 
 _OUTCOMES = {"assistant_turn": "completed", "turn_failed": "failed", "pending_state": "failed"}

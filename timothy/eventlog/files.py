@@ -12,6 +12,7 @@ from typing import IO
 
 from timothy.database import FILE_NAME, open_database
 from timothy.eventlog import queries
+from timothy.home import private
 
 LOCK_FILE = "attachments.lock"
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -85,7 +86,7 @@ def hold(home: Path) -> IO[str]:
 
     Who keeps files for a message holds them until the message is in the log, or is not going to be.
     """
-    file = open(home / LOCK_FILE, "a", encoding="ascii")  # noqa: SIM115  the caller closes it
+    file = open(private(home / LOCK_FILE), "a", encoding="ascii")  # noqa: SIM115  the caller closes it
     fcntl.flock(file, fcntl.LOCK_SH)
     return file
 
@@ -97,7 +98,7 @@ def tidy(home: Path) -> list[str]:
     """
     if not folder(home).is_dir():
         return []
-    with open(home / LOCK_FILE, "a", encoding="ascii") as lock:
+    with open(private(home / LOCK_FILE), "a", encoding="ascii") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:  # somebody sends or copies: the next time will do

@@ -5,22 +5,14 @@ from typing import Any
 import msgspec
 import peewee
 
-from timothy.database import (
-    OF_PERMISSIONS,
-    PERMISSION_ID,
-    WITH_FILES,
-    Attempts,
-    Grants,
-    SessionEvents,
-    Sessions,
-    Turns,
-)
+from timothy.database import Attempts, Grants, SessionEvents, Sessions, Turns
 from timothy.eventlog.context import CONTEXT_KINDS
 from timothy.eventlog.records import Record
 from timothy.eventlog.rows import execute
 from timothy.eventlog.statements import Statement, slot
 from timothy.eventlog.transcript import ITEM_KINDS, Item, transcript
 from timothy.moment import stamp
+from timothy.schema import OF_PERMISSIONS, PERMISSION_ID, WITH_FILES
 from timothy.text import to_json
 
 Row = dict[str, Any]

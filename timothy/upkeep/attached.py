@@ -7,8 +7,8 @@ import sqlite3
 from collections.abc import Generator
 from pathlib import Path
 
-from timothy.database import WITH_FILES
 from timothy.eventlog import files
+from timothy.schema import WITH_FILES
 
 TABLE = "backup_attachments"
 PIECE_BYTES = 1 << 20

@@ -168,11 +168,12 @@ def export(session: str, form: str, output: IO[str], home: Path) -> None:
 @home_option
 def import_session(file: IO[str], home: Path) -> None:
     """Bring in FILE (JSON lines from `timothy export`) as a new session, also beside a running server."""
-    from timothy.database import FILE_NAME, migrate, open_database
+    from timothy.database import FILE_NAME, open_database
     from timothy.eventlog import attachments, files
     from timothy.eventlog.records import Refused
     from timothy.eventlog.store import STORAGE_FAULTS, Writer
     from timothy.home import prepare
+    from timothy.schema import migrate
     from timothy.upkeep.export import parse
 
     try:

@@ -10,10 +10,11 @@ from pathlib import Path
 import msgspec
 
 from timothy import home as homes
-from timothy.database import FILE_NAME, MIGRATIONS
+from timothy.database import FILE_NAME
 from timothy.errors import StartError
 from timothy.eventlog import files
 from timothy.moment import stamp
+from timothy.schema import MIGRATIONS
 from timothy.upkeep import attached
 
 
@@ -126,7 +127,7 @@ def _set_damaged_aside(home: Path, current: Path, aside: Path) -> None:
     beside = {suffix: current.with_name(current.name + suffix) for suffix in ("", "-wal", "-shm")}
     for suffix, part in beside.items():
         if part.exists():
-            shutil.copyfile(part, aside.with_name(aside.name + suffix))
+            shutil.copy(part, aside.with_name(aside.name + suffix))
     if files.folder(home).is_dir():
         shutil.copytree(files.folder(home), aside.with_suffix(".attachments"))
     for suffix in ("-wal", "-shm"):

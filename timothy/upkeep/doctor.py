@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from timothy.database import FILE_NAME, MIGRATIONS
+from timothy.database import FILE_NAME
 from timothy.eventlog import files
+from timothy.schema import MIGRATIONS
 from timothy.tools.mcp import ServerStatus
 from timothy.upkeep import attached
 from timothy.upkeep.promises import CHECKS

@@ -1,6 +1,6 @@
 """Every promise about the log, as a query that finds the rows which break it."""
 
-from timothy.database import EVIDENCE_KINDS
+from timothy.schema import EVIDENCE_KINDS
 
 _EVIDENCE = ", ".join(f"'{kind}'" for kind in EVIDENCE_KINDS)
 
