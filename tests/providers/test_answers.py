@@ -57,6 +57,8 @@ def test_a_models_refusal_is_its_answer() -> None:
     [
         ([TEXT, {"choices": [{"error": {"code": 502, "message": "down"}}]}], "overloaded"),
         ([TEXT, {"object": "error", "message": "no", "type": "BadRequestError", "code": 400}], "bad_request"),
+        ([TEXT, {"message": "come back later", "code": "rate_limit_exceeded"}], "rate_limited"),
+        ([TEXT, {"message": "no room", "status_code": 503, "type": "error"}], "overloaded"),
         ([TEXT, {"error": "words alone"}], "provider_error"),
         ([TEXT, finish("error")], "provider_error"),
         ([TEXT, finish("stop"), {"error": {"code": 500}}], "provider_error"),

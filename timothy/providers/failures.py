@@ -60,7 +60,7 @@ _BY_NAME: dict[str, type[ProviderError]] = {
     "invalidapikey": AuthFailed,
     "notfound": ModelNotFound,
     "modelnotfound": ModelNotFound,
-    "timeout": ProviderTimeout,
+    "timeout": Overloaded,  # Messages' name for a 504
     "requesttimeout": ProviderTimeout,
     "ratelimit": RateLimited,
     "ratelimitexceeded": RateLimited,

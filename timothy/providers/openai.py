@@ -102,7 +102,8 @@ class Reader:
             self.ended = True
             return
         chunk = decoded(frame, _decoder)
-        if chunk.error or chunk.error_type or chunk.error_message or chunk.object == "error":
+        named = chunk.error or chunk.error_type or chunk.error_message or chunk.object == "error"
+        if named or (chunk.choices is None and _bare(chunk)):
             raise failure(_error(chunk))
         for choice in chunk.choices or ():
             self._choice(choice)
@@ -207,6 +208,12 @@ class Driver(HttpDriver):
         return sse.Framer()
 
 
+def _bare(chunk: Chunk) -> bool:
+    """Whether it is an error object and nothing around it, as some proxies send after `event: error`."""
+    codes = (chunk.code, chunk.status, chunk.status_code)
+    return isinstance(chunk.message, str) and any(code is not None for code in codes)
+
+
 def _error(chunk: Chunk) -> Any:
     if isinstance(chunk.error, str | dict):
         beside = {"code": chunk.code, "status": chunk.status, "status_code": chunk.status_code}
@@ -216,6 +223,8 @@ def _error(chunk: Chunk) -> Any:
         "error_message": chunk.error_message,
         "message": chunk.message,
         "code": chunk.code,
+        "status": chunk.status,
+        "status_code": chunk.status_code,
         "type": chunk.type,
     }
 
