@@ -26,7 +26,9 @@ def test_a_turn_that_saved_nothing_failed_as_interrupted(log):
         True,
         None,
     )
+    assert row.payload["message"] == "the server was interrupted before any text was saved"
     turn = queries.turn(log.reader, "s", "t")
+    assert turn["message"] == row.payload["message"]
     assert (turn["state"], turn["outcome"], turn["code"]) == ("ended", "interrupted", "interrupted")
     assert turn["attempts"] == []
 

@@ -15,6 +15,7 @@ from timothy.eventlog.store import Writer
 from timothy.events import AttemptEnded, Tokens
 
 MESSAGE = "the server was interrupted; the text is what was saved last"
+MESSAGE_ALONE = "the server was interrupted before any text was saved"
 _BATCH = 200
 
 
@@ -73,15 +74,16 @@ def _evidence(left: _Left, turn: dict[str, Any]) -> EndTurn:
     spoke = [*(row for row in reversed(pieces) if row["provider"]), *reversed(attempts)]
     provider, model = (spoke[0]["provider"], spoke[0]["model"]) if spoke else (None, None)
     usage = _usage(attempts)
+    last = _last(text, reasoning, provider, model, usage)
     rows = [*_open_permissions(left.permissions[turn["id"]]), *_cut_tools(left.tools[turn["id"]])]
     return EndTurn(
         append_id=str(uuid.uuid4()),
         session_id=turn["session_id"],
         turn_id=turn["id"],
-        rows=(*rows, _last(text, reasoning, provider, model, usage)),
+        rows=(*rows, last),
         outcome="interrupted",
         code=Interrupted.code,
-        message=MESSAGE,
+        message=last.payload["message"],
         usage=usage,
         cost=None,  # what the request that was under way cost is unknown
         provider=provider,
@@ -98,7 +100,8 @@ def _usage(attempts: list[dict[str, Any]]) -> Tokens | None:
 
 
 def _last(text: str, reasoning: str, provider: str | None, model: str | None, usage: Tokens | None) -> Row:
-    common: dict[str, Any] = {"code": Interrupted.code, "message": MESSAGE, "duration_ms": None}
+    message = MESSAGE if text else MESSAGE_ALONE
+    common: dict[str, Any] = {"code": Interrupted.code, "message": message, "duration_ms": None}
     common |= {"provider": provider, "model": model}
     if reasoning:
         common["reasoning"] = reasoning
