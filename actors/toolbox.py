@@ -1,6 +1,5 @@
 """The tools that a turn may use: found once, offered, judged, run."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ from timothy.cancel import Cancel
 from timothy.config import Config
 from timothy.conversation import ToolSpec
 from timothy.events import ToolCall
-from timothy.permissions import Verdict, decide
+from timothy.permissions import Verdict, decide, policy_of
 from timothy.tools.base import Context, Tool, ToolError, check, find, workspace
 from timothy.tools.mcp import Servers
 from timothy.tools.notes import Notes
@@ -82,17 +81,17 @@ class Toolbox:
             return self._native(tool.run, call.input, context, cancel)
         return tool.run(call.input, context, cancel)
 
-    def rows(self, policies: Mapping[str, str]) -> list[dict[str, Any]]:
-        """What `GET /v1/tools` shows."""
+    def rows(self) -> list[dict[str, Any]]:
+        """What `GET /v1/tools` shows: every tool, and what holds for it."""
         return [
             {
                 "name": tool.name,
                 "description": tool.description,
                 "schema": dict(tool.schema),
                 "danger": tool.danger,
-                "policy": policies[name],
+                "policy": policy_of(tool, self._config.tools),
             }
-            for name, tool in self.tools.items()
+            for tool in self.tools.values()
         ]
 
     def close(self) -> None:

@@ -13,7 +13,6 @@ from actors.messages import Answered, AnswerPermission
 from timothy.errors import AlreadyResolved, BadRequest, NotFound
 from timothy.eventlog import queries
 from timothy.eventlog.records import RevokeGrant
-from timothy.permissions import policy_of
 from timothy.tools.mcp import ServerStatus
 from web.here import system
 from web.problems import json_response
@@ -87,10 +86,9 @@ def tools() -> Response:
     """What the assistant can do, and what it may do unasked."""
     here = system()
     here.toolbox.refresh()
-    policies = {name: policy_of(tool, here.config.tools) for name, tool in here.toolbox.tools.items()}
     servers = [_server(status) for status in here.toolbox.servers.status()]
     grants = here.read(queries.grants)
-    return json_response({"tools": here.toolbox.rows(policies), "grants": grants, "servers": servers})
+    return json_response({"tools": here.toolbox.rows(), "grants": grants, "servers": servers})
 
 
 def _server(status: ServerStatus) -> dict[str, Any]:

@@ -191,3 +191,15 @@ def test_the_chain_and_its_cost_are_told(house, client):
     assert usage["total"]["cost"] is None
     assert client.get("/v1/usage?group=colour").status_code == 400
     assert client.get("/v1/usage?from=yesterday").status_code == 400
+
+
+def test_tools_that_come_while_they_are_listed_break_nothing(client, house, monkeypatch):
+    toolbox, read = house.system.toolbox, house.system.read
+
+    def meanwhile(*arguments):
+        toolbox.tools = {**toolbox.tools, "late": next(iter(toolbox.tools.values()))}
+        return read(*arguments)
+
+    monkeypatch.setattr(house.system, "read", meanwhile)
+    answer = client.get("/v1/tools")
+    assert answer.status_code == 200, answer.get_json()
