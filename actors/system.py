@@ -49,6 +49,7 @@ Result = TypeVar("Result")
 READERS = 2
 WRITE_S = 5.0
 NO_CLAIM_S = 7.0  # of a grace of 10: a disk that fails may take two more for its last tries
+NAMING_S = 1.0
 EXIT_BROKEN = 70
 
 
@@ -103,6 +104,7 @@ class System:
         self.persistence = Door("persistence", lambda door: PersistenceActor.start(door, *writes), _give_up)
         opened.callback(self.persistence.stop)
         self._naming = Naming(self.config.titles, self.gateway, self.persistence)
+        opened.callback(lambda: _wait(lambda: not self._naming.running, NAMING_S))
         opened.callback(self._naming.close)
         self._rooms = Rooms(self._start_session)
         opened.callback(self._rooms.close)

@@ -1,6 +1,7 @@
 """Naming a session after its first answer: after-work with the claim free, cancelled by the next send."""
 
 import logging
+import time
 import uuid
 from dataclasses import dataclass, field
 
@@ -11,21 +12,24 @@ from timothy.cancel import Cancel
 from timothy.config import Titles
 from timothy.conversation import ModelRequest
 from timothy.eventlog.records import AppendRows, UpdateSession
-from timothy.events import AttemptEnded, Error, TextDelta
+from timothy.events import AttemptEnded, Error, ReasoningDelta, TextDelta
 from timothy.gateway.base import Gateway
 from timothy.turn import title
 
 logger = logging.getLogger(__name__)
 
+MOST = 100_000  # characters of a model's thoughts and words
+PATIENCE_S = 300.0
+
 
 @dataclass(slots=True)
 class Naming:
-    """How sessions get their names, and which are being named by a model now."""
+    """How sessions get their names; `running` are those that a model is naming now, by session id."""
 
     settings: Titles
     gateway: Gateway
     persistence: Target
-    running: dict[str, Cancel] = field(default_factory=dict)
+    running: set[tuple[str, Cancel]] = field(default_factory=set)
 
     def begin(self, claim: Claim) -> None:
         """Name the untitled session of the turn that just ended. Waits for nothing."""
@@ -37,19 +41,20 @@ class Naming:
         if asked is None:
             self.name(claim.replay.session_id, title.first_words(question))
         else:
-            cancel = self.running[claim.replay.session_id] = Cancel()
+            cancel = Cancel()
+            self.running.add((claim.replay.session_id, cancel))
             TitleWorker.start(self, asked, question, cancel)
 
     def cancel(self, session_id: str) -> None:
         """The session has better to do: its first words must serve."""
-        cancel = self.running.pop(session_id, None)
-        if cancel is not None:
-            cancel.cancel()
+        for named, cancel in list(self.running):
+            if named == session_id:
+                cancel.cancel()
 
     def close(self) -> None:
-        """The server stops."""
-        for session_id in list(self.running):
-            self.cancel(session_id)
+        """The server stops: what is `running` still tells the writer a name, and what its request cost."""
+        for _, cancel in list(self.running):
+            cancel.cancel()
 
     def name(self, session_id: str, words: str) -> None:
         """Durable soon, unless a person was faster."""
@@ -81,22 +86,30 @@ class TitleWorker(BaseActor):
         """Whatever happened, the session gets a name."""
         if cause is not None:
             logger.error("the title of session %s could not be made: %s", self._request.session_id, cause)
-        if self._naming.running.get(self._request.session_id) is self._cancel:
-            del self._naming.running[self._request.session_id]
         words = "" if self._cancel.cancelled else self._words
         self._naming.name(self._request.session_id, words or title.first_words(self._question))
+        self._naming.running.discard((self._request.session_id, self._cancel))
 
     def _ask(self) -> str:
-        text: list[str] = []
+        """The model's words, or "" when it failed; one that comes to no end is cancelled."""
+        session_id, text = self._request.session_id, list[str]()
+        characters, until = 0, time.monotonic() + PATIENCE_S
         for event in self._naming.gateway.stream(self._request, self._cancel):
             match event:
                 case TextDelta(text=piece):
                     text.append(piece)
+                    characters += len(piece)
+                case ReasoningDelta(text=piece):
+                    characters += len(piece)
                 case AttemptEnded():
                     self._book(event)
                 case Error(code=code, message=message):
-                    logger.warning("no title for session %s: %s: %s", self._request.session_id, code, message)
+                    if not self._cancel.cancelled:
+                        logger.warning("no title for session %s: %s: %s", session_id, code, message)
                     return ""
+            if not self._cancel.cancelled and (characters > MOST or time.monotonic() > until):
+                logger.warning("no title for session %s: the model comes to no end", session_id)
+                self._cancel.cancel()
         return "".join(text)
 
     def _book(self, attempt: AttemptEnded) -> None:

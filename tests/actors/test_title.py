@@ -7,11 +7,12 @@ import pytest
 from actors.claims import Claim
 from actors.messages import Send, TurnFinished, Write
 from actors.title import Naming
-from tests.actors.play import Gate, PlayedGateway, Probe, eventually
+from tests.actors.play import Gate, House, PlayedGateway, Probe, eventually
 from tests.turn.test_title import ended
 from timothy.config import Titles
+from timothy.eventlog import queries
 from timothy.eventlog.records import AppendRows, BeginTurn, UpdateSession
-from timothy.events import Done, Error, TextDelta
+from timothy.events import AttemptEnded, Done, Error, ReasoningDelta, Status, TextDelta
 from timothy.turn.replay import Replay
 
 
@@ -40,7 +41,8 @@ class Desk:
         """The title that was written, once it was; none that a person gave is replaced."""
         eventually(lambda: self.orders(UpdateSession))
         (update,) = self.orders(UpdateSession)
-        assert update.only_untitled and not self.naming.running
+        assert update.only_untitled
+        eventually(lambda: not self.naming.running)
         return update.title
 
 
@@ -88,3 +90,48 @@ def test_the_next_send_and_the_servers_end_cancel_it(end):
     assert gate.reached.wait(10)
     end(desk.naming)
     assert desk.gateway.cancels[0].cancelled and desk.named() == "How do I bake?"
+
+
+class Chatter:
+    """A play that talks until it is cancelled."""
+
+    def __init__(self, event):
+        self.event = event
+
+    def stream(self, request, cancel):
+        while not cancel.cancelled:
+            time.sleep(0.0001)
+            yield self.event
+        yield AttemptEnded("p", "m", "stopped", "stopped", 1, 2, None, None, 3, 4, "t0")
+        yield Error("stopped", "the answer was stopped", False)
+
+
+@pytest.mark.parametrize("event", [TextDelta("x" * 100), ReasoningDelta("y" * 100)])
+def test_a_model_that_talks_without_end_is_cut_short_and_booked(event):
+    desk = Desk(by="model")
+    desk.naming.gateway = Chatter(event)
+    desk.begin()
+    assert desk.named() == "How do I bake?"
+    assert [order.attempt.status for order in desk.orders(AppendRows)] == ["stopped"]
+
+
+def test_a_model_that_only_keeps_the_line_warm_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr("actors.title.PATIENCE_S", 0.05)
+    desk = Desk(by="model")
+    desk.naming.gateway = Chatter(Status("waiting_for_provider", ""))
+    desk.begin()
+    assert desk.named() == "How do I bake?"
+
+
+def test_a_shutdown_in_mid_naming_names_the_session_and_books_what_it_cost(tmp_path):
+    gate = Gate()
+    house = House(tmp_path / "home", '[titles]\nby = "model"\n')
+    house.system._naming.gateway = house.plays([TextDelta("Hi"), Done("stop")], [TextDelta("Bak"), gate])
+    claim = house.send(house.session(), "How do I bake?")
+    assert gate.reached.wait(10)
+    house.close()
+    after = House(tmp_path / "home")
+    assert after.system.read(queries.session, claim.replay.session_id)["title"] == "How do I bake?"
+    turn = after.system.read(queries.turn, claim.replay.session_id, claim.replay.turn_id)
+    assert len(turn["attempts"]) == 2
+    after.close()
