@@ -23,6 +23,7 @@ from timothy.config import McpServer, Tools
 from timothy.permissions import decide, policy_of
 from timothy.tools.base import Context, Tool, ToolError, check
 from timothy.tools.mcp import MISSING, Servers, ServerStatus
+from timothy.upkeep.doctor import tool_servers
 
 ROOT = Path(__file__).resolve().parents[2]
 BAD_SERVER = ROOT / "tests/tools/mcp_server.py"
@@ -269,6 +270,17 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 def test_a_tool_that_no_model_could_call_is_left_out(crowd: Servers) -> None:
     names = [name for name in crowd.tools() if name.startswith("bad.") and "tool" not in name]
     assert names == ["bad.slow", "bad.foreign", "bad.deep"]
+    bad = {now.name: now for now in crowd.status()}["bad"]
+    reasons = {
+        "unusable name": 1,
+        "name listed again": 1,
+        "schema over 100000 bytes": 1,
+        "unusable schema": 2,
+    }
+    assert (bad.tools, bad.left_out) == (503, reasons)
+    assert [finding.message for finding in tool_servers([bad])] == [
+        f"{count} of its tools cannot be offered: {reason}" for reason, count in reasons.items()
+    ]
 
 
 def test_a_server_may_list_hundreds_of_tools_and_say_what_is_no_json(crowd: Servers) -> None:

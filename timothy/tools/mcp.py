@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import re
 import shutil
 import socket
 import sys
@@ -36,7 +35,6 @@ CHECK_S = 20.0
 CLOSE_S = 1.5
 LONGEST_CALL_S = 3600.0
 LONGEST_DELAY_S = 60.0
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -48,7 +46,10 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 class ServerStatus(msgspec.Struct, frozen=True):
-    """How a server does: `state` is `starting`, `ready` or `waiting`; `starts` counts its lives."""
+    """How a server does: `state` is `starting`, `ready` or `waiting`; `starts` counts its lives.
+
+    `tools` counts those that are offered; `left_out`, by the reason, those that cannot be.
+    """
 
     name: str
     state: str
@@ -56,6 +57,7 @@ class ServerStatus(msgspec.Struct, frozen=True):
     starts: int = 0
     error: str = ""
     next_start_s: float | None = None
+    left_out: dict[str, int] = {}
     listed: tuple[Listed, ...] = ()
 
 
@@ -90,9 +92,8 @@ class Servers:
         for server in self.status():
             settings = next(entry for entry in self._settings if entry.name == server.name)
             for listed in server.listed if server.state == "ready" else ():
-                name = f"{server.name}.{listed.name}"
-                if _NAME.fullmatch(name):
-                    found[name] = McpTool(self, settings, listed)
+                tool = McpTool(self, settings, listed)
+                found[tool.name] = tool
         return found
 
     def status(self) -> list[ServerStatus]:

@@ -47,12 +47,19 @@ def examine(home: Path) -> list[Finding]:
 
 
 def tool_servers(statuses: Iterable[ServerStatus]) -> list[Finding]:
-    """A notice for every MCP server that offers no tools now; the log is whole all the same."""
+    """A notice for every MCP server that offers no tools now, or not all; the log is whole all the same."""
     return [
-        Finding("tool_server", "notice", status.name, status.error or f"it is {status.state}")
+        Finding("tool_server", "notice", status.name, message)
         for status in statuses
-        if status.state != "ready"
+        for message in _of_server(status)
     ]
+
+
+def _of_server(status: ServerStatus) -> Iterator[str]:
+    if status.state != "ready":
+        yield status.error or f"it is {status.state}"
+    for reason, count in status.left_out.items():
+        yield f"{count} of its tools cannot be offered: {reason}"
 
 
 def _connect(path: Path) -> sqlite3.Connection:

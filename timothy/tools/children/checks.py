@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import socket
 import sys
 from contextlib import suppress
@@ -16,6 +17,7 @@ MAX_SCHEMA = 100_000
 CHECK_S = 1
 CHECK_ALL_S = 10
 CHECK_WAIT_S = 15.0
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 
 class Checker:
@@ -49,11 +51,25 @@ class Checker:
             )
         return fault
 
-    async def usable(self, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Those of `tools` whose schemas can be worked with. Raises ValueError when nobody can tell."""
-        small = [tool for tool in tools if len(to_json(tool["schema"])) <= MAX_SCHEMA]
-        good = await self._answer({"seconds": CHECK_ALL_S, "schemas": [tool["schema"] for tool in small]})
-        return [tool for tool, is_good in zip(small, good, strict=True) if is_good]
+    async def sorted_out(
+        self, server: str, tools: list[dict[str, Any]]
+    ) -> tuple[list[dict[str, Any]], dict[str, int]]:
+        """Those of a server's `tools` that can be offered; of the others, how many are left out for what.
+
+        Raises ValueError when nobody can tell.
+        """
+        named = [tool for tool in tools if NAME.fullmatch(f"{server}.{tool['name']}")]
+        single = list({tool["name"]: tool for tool in named}.values())
+        small = [tool for tool in single if len(to_json(tool["schema"])) <= MAX_SCHEMA]
+        told = await self._answer({"seconds": CHECK_ALL_S, "schemas": [tool["schema"] for tool in small]})
+        good = [tool for tool, is_good in zip(small, told, strict=True) if is_good]
+        left_out = {
+            "unusable name": len(tools) - len(named),
+            "name listed again": len(named) - len(single),
+            f"schema over {MAX_SCHEMA} bytes": len(single) - len(small),
+            "unusable schema": len(small) - len(good),
+        }
+        return good, {reason: count for reason, count in left_out.items() if count}
 
     async def _answer(self, question: dict[str, Any]) -> Any:
         """Raises ValueError when there is none."""

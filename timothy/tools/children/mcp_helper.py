@@ -39,6 +39,7 @@ class Server:
         self.tools: list[dict[str, Any]] = []
         self._checker = checker
         self._seen: list[dict[str, Any]] | None = None
+        self._left_out: dict[str, int] = {}
         self._first_delay_s = first_delay_s
         self._state = "starting"
         self._error = ""
@@ -57,6 +58,7 @@ class Server:
             "starts": self._starts,
             "error": self._error,
             "next_start_s": wait,
+            "left_out": self._left_out,
         }
 
     async def live(self) -> None:
@@ -118,7 +120,7 @@ class Server:
         async with asyncio.timeout(CONNECT_S):
             listed = await _listed(client)
         if listed != self._seen:
-            self.tools = await self._checker.usable(listed)
+            self.tools, self._left_out = await self._checker.sorted_out(self.settings["name"], listed)
             self._seen = listed
 
     def _transport(self) -> AbstractAsyncContextManager[Any]:
