@@ -84,6 +84,18 @@ def test_a_log_that_cannot_be_written_takes_nothing_in_and_says_so(home: Path, t
     assert (home / FILE_NAME).read_bytes() == before
 
 
+@pytest.mark.parametrize("command", [("import",), ("export", SESSION), ("usage",)])
+def test_a_log_that_is_damaged_is_named_in_words(
+    command: tuple[str, ...], home: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "session.jsonl"
+    run("export", SESSION, "--format", "jsonl", "--output", file, "--home", home)
+    (home / FILE_NAME).write_bytes(b"no database" * 1000)
+    given = (*command, str(file)) if command == ("import",) else command
+    ran = CliRunner().invoke(main, [*given, "--home", str(home)])
+    assert (ran.exit_code, "file is not a database" in ran.stderr) == (1, True), ran.output
+
+
 def test_an_import_names_the_attached_files_that_did_not_come_along(home: Path, tmp_path: Path) -> None:
     (digest,) = attach(home, "hello")
     file = tmp_path / "session.jsonl"

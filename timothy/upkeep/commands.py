@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -15,6 +18,8 @@ from timothy.cli import home_option
 from timothy.errors import ConfigError
 
 if TYPE_CHECKING:
+    import peewee
+
     from timothy.gateway.probe import ProbeResult
     from timothy.tools.mcp import ServerStatus
     from timothy.upkeep.doctor import Finding
@@ -62,7 +67,8 @@ def _asked(home: Path) -> list[ProbeResult]:
     config = load(home)
     if not os.environ.get(URL_VARIABLE):
         return probe(config, home)
-    return probe_through(open_gateway(config, home))
+    with closing(open_gateway(config, home)) as gateway:
+        return probe_through(gateway)
 
 
 def _show(findings: list[Finding], results: list[ProbeResult], as_json: bool, ask_providers: bool) -> None:
@@ -149,18 +155,15 @@ def restore(file: Path, home: Path) -> None:
 @home_option
 def export(session: str, form: str, output: IO[str], home: Path) -> None:
     """Write one session as Markdown, or as JSON lines for `timothy import`."""
-    from timothy.database import FILE_NAME, open_database
     from timothy.eventlog import queries
     from timothy.upkeep.export import exported
 
-    if not (home / FILE_NAME).is_file():
-        raise click.ClickException(f"there is no database at {home / FILE_NAME}")
-    database = open_database(home / FILE_NAME, read_only=True)
-    row = queries.session(database, session)
-    if row is None:
-        raise click.ClickException(f"there is no session {session}")
-    output.write(exported(database, row, form))
-    database.close()
+    with _reading(home) as database:
+        row = queries.session(database, session)
+        if row is None:
+            raise click.ClickException(f"there is no session {session}")
+        text = exported(database, row, form)
+    output.write(text)
 
 
 @click.command(name="import")
@@ -168,10 +171,12 @@ def export(session: str, form: str, output: IO[str], home: Path) -> None:
 @home_option
 def import_session(file: IO[str], home: Path) -> None:
     """Bring in FILE (JSON lines from `timothy export`) as a new session, also beside a running server."""
+    import peewee
+
     from timothy.database import FILE_NAME, open_database
     from timothy.eventlog import attachments, files
     from timothy.eventlog.records import Refused
-    from timothy.eventlog.store import STORAGE_FAULTS, Writer
+    from timothy.eventlog.store import Writer
     from timothy.home import prepare
     from timothy.schema import migrate
     from timothy.upkeep.export import parse
@@ -181,15 +186,13 @@ def import_session(file: IO[str], home: Path) -> None:
     except UnicodeDecodeError as error:
         raise click.ClickException(f"{file.name} is no text in UTF-8: {error}") from error
     prepare(home)
-    migrate(home / FILE_NAME)
-    database = open_database(home / FILE_NAME)
     try:
-        with files.hold(home):  # it may name files that no other session names any more
+        migrate(home / FILE_NAME)
+        # held, as it may name files that no other session names any more
+        with closing(open_database(home / FILE_NAME)) as database, files.hold(home):
             (verdict,) = Writer(database).commit([order])
-    except STORAGE_FAULTS as error:
+    except (sqlite3.Error, peewee.PeeweeException, OSError) as error:
         raise click.ClickException(f"nothing was imported, the log cannot be written: {error}") from error
-    finally:
-        database.close()
     if isinstance(verdict, Refused):
         raise click.ClickException(f"the log refused it: {verdict.message}")
     click.echo(f"imported {len(order.records)} rows as session {order.session_id}")
@@ -208,12 +211,25 @@ def usage(group: str, start: str | None, end: str | None, home: Path) -> None:
     """Print what the providers were asked and what it cost, as a table."""
     from timothy import ledger
     from timothy.config import load
+
+    bounds = {"start": ledger.bound("--from", start), "end": ledger.bound("--to", end)}
+    with _reading(home) as database:
+        sums = ledger.usage(database, group=group, **bounds)
+    click.echo(ledger.table(sums, load(home).usage.currency))
+
+
+@contextmanager
+def _reading(home: Path) -> Iterator[peewee.SqliteDatabase]:
+    """The log of `home`. Raises click.ClickException when there is none, or what is there cannot be read."""
+    import peewee
+
     from timothy.database import FILE_NAME, open_database
 
-    if not (home / FILE_NAME).is_file():
-        raise click.ClickException(f"there is no database at {home / FILE_NAME}")
-    bounds = {"start": ledger.bound("--from", start), "end": ledger.bound("--to", end)}
-    database = open_database(home / FILE_NAME, read_only=True)
-    sums = ledger.usage(database, group=group, **bounds)
-    database.close()
-    click.echo(ledger.table(sums, load(home).usage.currency))
+    path = home / FILE_NAME
+    if not path.is_file():
+        raise click.ClickException(f"there is no database at {path}")
+    try:
+        with closing(open_database(path, read_only=True)) as database:
+            yield database
+    except peewee.PeeweeException as error:
+        raise click.ClickException(f"{path} cannot be read: {error}; see `timothy doctor`") from error
