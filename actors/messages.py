@@ -74,10 +74,11 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Exclusive:
-    """Hold the claim while the order is written; `answer_to` hears a Verdict or Busy."""
+    """Have the session for itself while the order is written; `answer_to` hears Wrote or Busy."""
 
     session_id: str
     order: AnyOrder
+    deadline: float
     answer_to: Target
 
 

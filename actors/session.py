@@ -14,6 +14,7 @@ from actors import ending
 from actors.base import BaseActor, Inbox, Target, deliver
 from actors.claims import Claim, Claims
 from actors.crash import crash_point
+from actors.exclusive import TOKEN, ExclusiveOrders
 from actors.messages import (
     Accepted,
     Adopt,
@@ -67,6 +68,7 @@ class SessionActor(BaseActor):
         super().__init__()
         self._session_id = session_id
         self._parts = parts
+        self._exclusives = ExclusiveOrders(session_id, parts.claims, parts.persistence, parts.sessions)
         self._handled = 0
 
     @staticmethod
@@ -118,7 +120,7 @@ class SessionActor(BaseActor):
             claim.repeats.append(send.answer_to)  # its turn is on its way: no 409 from itself
         elif claim is not None:
             deliver(send.answer_to, Busy(claim.replay.turn_id))
-        elif self._waits(send):
+        elif self._exclusives.waits(send):
             pass
         elif not self._parts.accepting():
             deliver(send.answer_to, NotBegun(ServerShutdown.code, "the server is shutting down"))
@@ -139,8 +141,8 @@ class SessionActor(BaseActor):
 
     def _wrote(self, news: Wrote) -> None:
         claim = self._claim
-        if news.token == "exclusive":
-            self._exclusive_over(news)
+        if news.token.startswith(TOKEN):
+            self._exclusives.over(news)
         elif claim is not None and claim.replay.turn_id == news.turn_id:
             if news.token == "begin" and not claim.begun:
                 self._begun(claim, news.verdict)
@@ -248,28 +250,9 @@ class SessionActor(BaseActor):
         claim = self._claim
         if claim is not None:
             deliver(message.answer_to, Busy(claim.replay.turn_id))
-        elif not self._waits(message):
-            self._parts.claims.exclusive[self._session_id] = [message]
+        elif not self._exclusives.waits(message):
             self._parts.naming.cancel(self._session_id)
-            deadline = time.monotonic() + 5
-            self._write(Write(message.order, self._parts.sessions, "exclusive", deadline))
-
-    def _waits(self, message: Exclusive | Send) -> bool:
-        """True while an exclusive order is written: what comes meanwhile goes on when that is decided."""
-        queue = self._parts.claims.exclusive.get(self._session_id)
-        if queue is not None:
-            queue.append(message)
-        return queue is not None
-
-    def _exclusive_over(self, news: Wrote) -> None:
-        queue = self._parts.claims.exclusive.pop(self._session_id, [])
-        for message in queue[:1]:
-            deliver(message.answer_to, news)
-        for message in queue[1:]:
-            if isinstance(message, Send):
-                self._send(message)
-            else:
-                self._exclusive(message)
+            self._exclusives.begin(message)
 
     def _adopt(self) -> None:
         """Go on with what a predecessor left: an order is repeated, since a repeat changes nothing.
@@ -278,6 +261,7 @@ class SessionActor(BaseActor):
         """
         claim = self._claim
         if claim is None:
+            self._exclusives.write()
             return
         claim.adoptions += 1
         if claim.adoptions > ADOPTIONS:
@@ -293,7 +277,7 @@ class SessionActor(BaseActor):
                 self._parts.sessions.tell(TurnDied(self._session_id, claim.replay.turn_id, cause))
 
     def _rest_if_idle(self) -> None:
-        if self._claim is None and self._session_id not in self._parts.claims.exclusive:
+        if self._claim is None and not self._exclusives:
             deliver(self._parts.sessions, Idle(self._session_id, self._handled))
 
 

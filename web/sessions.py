@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import time
 import uuid
 from typing import Any
 
@@ -9,7 +10,7 @@ from flask import Blueprint, Response, request
 
 from actors.base import Answer
 from actors.messages import Busy, Exclusive, Wrote
-from actors.system import System
+from actors.system import WRITE_S, System
 from timothy.errors import BadRequest, NotFound, StorageUnavailable, TurnInFlight
 from timothy.eventlog import queries
 from timothy.eventlog.records import (
@@ -178,8 +179,8 @@ def delete(session_id: str) -> Response:
     session_id = identifier(session_id, "session")
     answer = Answer()
     order = DeleteSession(append_id=str(uuid.uuid4()), session_id=session_id)
-    system().sessions.tell(Exclusive(session_id, order, answer))
-    news: Wrote | Busy = answer.get(timeout=15)
+    system().sessions.tell(Exclusive(session_id, order, time.monotonic() + WRITE_S, answer))
+    news: Wrote | Busy = answer.verdict()
     if isinstance(news, Busy):
         raise TurnInFlight("a turn runs in this session: stop it first", turn_id=news.turn_id)
     refuse(news.verdict)

@@ -256,7 +256,7 @@ def test_a_title_in_the_making_yields_to_what_a_person_wants(desk, order):
     if order == "send":
         desk.send()
     else:
-        desk.tell(Exclusive("s", DeleteSession(append_id="d", session_id="s"), Probe()))
+        desk.tell(Exclusive("s", DeleteSession(append_id="d", session_id="s"), 0.0, Probe()))
     assert making.cancelled and not other.cancelled
 
 
@@ -319,27 +319,59 @@ def test_a_stop_of_nothing_or_of_another_turn_says_so(desk):
 # --- orders that need the session for themselves ---
 
 
-def exclusive(desk):
+def exclusive(desk, append_id="d"):
     probe = Probe()
-    desk.tell(Exclusive("s", DeleteSession(append_id="d", session_id="s"), probe))
+    order = DeleteSession(append_id=append_id, session_id="s")
+    desk.tell(Exclusive("s", order, time.monotonic() + 5, probe))
     return probe
 
 
-def test_what_comes_while_an_exclusive_order_is_written_goes_on_when_that_is_decided(desk):
-    first = exclusive(desk)
-    second, sent, late = exclusive(desk), desk.send("u"), desk.send("v", deadline=-1)
-    assert [write.token for write in desk.writer.messages] == ["exclusive"]
-    news = Wrote("s", None, "exclusive", Written())
+def verdict(desk, verdict):
+    """The writer's verdict on what it was told last, told; what waited for it comes back by the door."""
+    news = Wrote("s", None, desk.writer.messages[-1].token, verdict)
+    before = len(desk.sessions.messages)
     desk.tell(news)
+    for message in desk.sessions.messages[before:]:
+        if isinstance(message, Exclusive | Send):
+            desk.tell(message)
+    return news
+
+
+def test_what_comes_while_an_exclusive_order_is_written_goes_on_when_that_is_decided(desk):
+    first = exclusive(desk, "d1")
+    second, sent, late = exclusive(desk, "d2"), desk.send("u"), desk.send("v", deadline=-1)
+    assert [write.order.append_id for write in desk.writer.messages] == ["d1"]
+    news = verdict(desk, Written())
     assert (first.messages, second.messages, sent.messages) == ([news], [], [])
-    assert [write.token for write in desk.writer.messages] == ["exclusive"] * 2
-    gone = Wrote("s", None, "exclusive", Refused("not_found", "no session s"))
-    desk.tell(gone)
+    assert [write.order.append_id for write in desk.writer.messages] == ["d1", "d2"]
+    gone = verdict(desk, Refused("not_found", "no session s"))
     assert second.messages == [gone]
-    assert [write.token for write in desk.writer.messages] == ["exclusive", "exclusive", "begin"]
+    assert [write.order.append_id for write in desk.writer.messages] == ["d1", "d2", "begin u"]
     assert late.messages == [Busy("u")]
     desk.begun("u", Refused("not_found", "no session s"))
     assert sent.messages == [NotBegun("not_found", "no session s")]
+
+
+def test_an_order_that_waited_is_not_given_more_time(desk):
+    exclusive(desk, "d1")
+    exclusive(desk, "d2")
+    before = time.monotonic()
+    eventually(lambda: time.monotonic() > before)
+    verdict(desk, Written())
+    assert desk.writer.messages[-1].deadline <= before + 5
+
+
+def test_a_successor_writes_an_exclusive_order_again_and_takes_no_old_verdict_for_a_new_one(desk, successor):
+    first, second = exclusive(desk, "d1"), exclusive(desk, "d2")
+    successor()
+    one, again = desk.writer.messages
+    assert one == again
+    news = verdict(desk, Written())
+    assert (first.messages, second.messages) == ([news], [])
+    desk.tell(Wrote("s", None, again.token, Refused("not_found", "it is gone already")))
+    assert second.messages == []
+    gone = verdict(desk, Refused("not_found", "no session s"))
+    assert (first.messages, second.messages) == ([news], [gone])
 
 
 def test_an_exclusive_order_does_not_go_beside_a_turn(desk):

@@ -211,12 +211,12 @@ def test_a_send_to_a_session_that_is_not_there_leaves_nothing(house):
 def test_a_session_is_not_deleted_under_its_turn(house, claim, gate):
     answer = Answer()
     order = DeleteSession(append_id="d", session_id=claim.replay.session_id)
-    house.system.sessions.tell(Exclusive(claim.replay.session_id, order, answer))
+    house.system.sessions.tell(Exclusive(claim.replay.session_id, order, time.monotonic() + 5, answer))
     assert answer.get(10) == Busy(claim.replay.turn_id)
     gate.open()
     house.over(claim)
     answer = Answer()
-    house.system.sessions.tell(Exclusive(claim.replay.session_id, order, answer))
+    house.system.sessions.tell(Exclusive(claim.replay.session_id, order, time.monotonic() + 5, answer))
     news = answer.get(10)
     assert isinstance(news, Wrote) and isinstance(news.verdict, Written)
     assert house.system.read(queries.session, claim.replay.session_id) is None
