@@ -317,6 +317,25 @@ def test_an_export_is_a_file_of_the_conversation(visit: Open) -> None:
     assert "to be kept elsewhere" in Path(download.value.path()).read_text()
 
 
+def test_instructions_are_kept_and_what_cannot_be_saved_is_told(visit: Open, server: Server) -> None:
+    visitor = visit()
+    page = visitor.page
+    page.click("#open-settings")
+    page.click("[role=tab]:has-text('Memory')")
+    field = page.get_by_label("instructions")
+    field.fill("Answer in verse.")
+    field.blur()
+    expect(page.locator(".settings-body [role=status]").first).to_have_text("saved")
+    assert server.get("/v1/instructions")["text"] == "Answer in verse."
+    field.fill("x" * 8001)
+    field.blur()
+    expect(page.locator(".settings-body [role=alert]")).to_contain_text("at most 8,000")
+    field.fill("")
+    field.blur()
+    expect(page.locator(".settings-body [role=status]").first).to_have_text("saved")
+    assert server.get("/v1/instructions")["text"] is None
+
+
 def test_the_settings_show_what_is_true_and_change_it(visit: Open) -> None:
     visitor = visit()
     page = visitor.page

@@ -17,6 +17,5 @@ export async function attempt(act) {
   } catch (error) {
     if (!isNo(error)) throw error;
     refused(error);
-    return undefined;
   }
 }

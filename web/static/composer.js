@@ -94,11 +94,10 @@ export class Composer {
 
   // It is still here, or in the draft of the conversation that was left meanwhile. One that may have arrived keeps its key.
   notSent(letter, why, { mayHaveArrived }) {
-    if (letter.slot !== this.#slot) return why && toast(why);
+    if (letter.slot !== this.#slot) return void (why && toast(why));
     if (!mayHaveArrived) this.#draft.key = null;
     this.#mark(why);
     this.#save();
-    return undefined;
   }
 
   running(on, stopping) {
@@ -138,7 +137,7 @@ export class Composer {
 
   #save() {
     clearTimeout(this.#saving);
-    if (this.#slot === null) return undefined;
+    if (this.#slot === null) return;
     this.#draft.text = this.#field.value;
     const isEmpty = !this.#draft.text && !this.#draft.files.length;
     if (isEmpty) return void localStorage.removeItem(place(this.#slot));
@@ -150,7 +149,6 @@ export class Composer {
       // the browser's store is full: the text is still in the field
       if (error.name !== "QuotaExceededError") throw error;
     }
-    return undefined;
   }
 
   #takeFiles() {

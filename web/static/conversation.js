@@ -134,7 +134,6 @@ export class Conversation {
       slot?.();
       throw error;
     }
-    return undefined;
   }
 
   #begin(turnId, message, response, slot) {

@@ -38,7 +38,7 @@ export function showSettings(session, first = "Models") {
 
 const EXAMPLE = `[[providers]]
 name = "home"
-driver = "openai"        # or anthropic, ollama
+driver = "openai" # or anthropic, ollama
 base_url = "http://127.0.0.1:8080/v1"
 model = "qwen3-8b"
 api_key_env = "HOME_KEY" # an environment variable`;
@@ -156,11 +156,11 @@ function toolSwitch(session, name, off) {
     else off.add(name);
     Object.assign(session, await api.changeSession(session.id, { tools_off: [...off] }));
   };
-  return check(!off.has(name), "offered in this conversation", change);
+  return check(!off.has(name), "offered in this conversation", (event) => orWhyNot(event.target.parentElement, () => change(event)));
 }
 
 async function memory() {
-  const { notes } = await api.get("/v1/memory");
+  const [{ notes }, told] = await Promise.all([api.get("/v1/memory"), api.get("/v1/instructions")]);
   const list = cards(notes.map(note));
   const field = noteField("a new note");
   const said = h("div", { role: "status" });
@@ -169,20 +169,36 @@ async function memory() {
       list.append(note(await api.post("/v1/memory", { text: field.value })));
       field.value = "";
     });
-  return [h("p", "Small notes that the assistant keeps about you, in every conversation."), list, field, h("div.row", button("Add a note", add)), said];
+  return [
+    h("h3", "Instructions"),
+    h("p", "What every larger model is told first. ", told.configured && `timothy.toml says: ${told.configured}`),
+    ...kept("instructions", told.text, (text) => api.put("/v1/instructions", { text: text.trim() || null })),
+    h("h3", "Notes"),
+    h("p", "What the assistant keeps about you, in every conversation."),
+    list,
+    field,
+    h("div.row", button("Add a note", add)),
+    said,
+  ];
 }
 
 const noteField = (label, more) => h("textarea", { rows: "2", "aria-label": label, dir: "auto", ...more });
 
-function note({ id, text }) {
-  const said = h("span", { role: "status", class: "muted" });
+// A field that is saved when it is left, and what came of that.
+function kept(label, text, save) {
+  const said = h("span.muted", { role: "status" });
   const change = ({ target }) =>
     saying(said, async () => {
-      await api.patch(`/v1/memory/${id}`, { text: target.value });
+      await save(target.value);
       return "saved";
     });
-  const item = h("li", noteField("a note", { text, onchange: change }));
-  item.append(removal("forget", `/v1/memory/${id}`, item), said);
+  return [noteField(label, { text, onchange: change }), said];
+}
+
+function note({ id, text }) {
+  const path = `/v1/memory/${id}`;
+  const item = h("li", ...kept("a note", text, (now) => api.patch(path, { text: now })));
+  item.append(removal("forget", path, item));
   return item;
 }
 
@@ -191,8 +207,10 @@ function removal(label, path, item) {
     await api.remove(path);
     item.remove();
   };
-  return button(label, act, { class: "quiet" });
+  return button(label, () => orWhyNot(item, act), { class: "quiet" });
 }
+
+const orWhyNot = (item, act) => act().catch((error) => item.append(trouble(error)));
 
 function looks() {
   const now = look();
