@@ -7,7 +7,7 @@ import msgspec
 
 from timothy.conversation import Call, Message
 from timothy.eventlog.records import Row
-from timothy.events import PermissionRequest, ToolCall, ToolResult, ToolStatus
+from timothy.events import PermissionRequest, ToolCall, ToolCallStarted, ToolResult, ToolStatus
 from timothy.permissions import Verdict
 from timothy.tools.base import for_model, preview
 
@@ -101,6 +101,30 @@ class StepCalls:
         return tuple(
             Call(state.call.call_id, state.call.name, state.call.input) for state in self.states.values()
         )
+
+
+class CallIds:
+    """Makes the ids of a turn's calls different: some models count from 0 in every answer."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+        self._begun: dict[tuple[int, str], str] = {}
+
+    def unique(self, event: ToolCallStarted | ToolCall, step: int) -> ToolCallStarted | ToolCall:
+        """The event with its call's own id, the same from the call's start to its end."""
+        key = (step, event.call_id)
+        if key not in self._begun:
+            self._begun[key] = self._fresh(event.call_id, step)
+        call_id = self._begun[key]
+        if isinstance(event, ToolCall):
+            del self._begun[key]  # the call is complete: the same id again is another call
+        return msgspec.structs.replace(event, call_id=call_id)
+
+    def _fresh(self, call_id: str, step: int) -> str:
+        while not call_id or call_id in self._used:
+            call_id = f"{call_id}.{step}"
+        self._used.add(call_id)
+        return call_id
 
 
 def execution(state: CallState) -> Row:

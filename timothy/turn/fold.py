@@ -1,6 +1,5 @@
 """A turn seen from its frames alone: what a dead turn had shown becomes its evidence."""
 
-import uuid
 from collections.abc import Iterable
 
 from timothy.eventlog.records import EndTurn, Row
@@ -39,41 +38,17 @@ def aborted(
     )
     ending = outcome.failed(shown, outcome.ended_by_us(code, message))
     rows, closing = _left_open(events)
-    order = EndTurn(
-        append_id=str(uuid.uuid4()),
-        session_id=session_id,
-        turn_id=turn_id,
-        rows=(*rows, ending.evidence),
-        outcome=ending.outcome,
-        code=code,
-        message=message,
-        usage=shown.usage,
-        cost=None,
-        provider=None,
-        model=None,
-    )
+    order = outcome.order((session_id, turn_id), shown, ending, rows)
     return order, (*closing, ending.terminal)
 
 
 def plain(order: EndTurn, code: str, message: str) -> tuple[EndTurn, Event]:
     """The smallest evidence there is, for when the log refused the real one."""
-    error = outcome.ended_by_us(code, message)
-    payload = {"code": code, "message": message, "retryable": error.retryable}
-    row = Row("turn_failed", {**payload, "provider": None, "model": None, "duration_ms": None})
-    smallest = EndTurn(
-        append_id=str(uuid.uuid4()),
-        session_id=order.session_id,
-        turn_id=order.turn_id,
-        rows=(row,),
-        outcome="failed",
-        code=code,
-        message=message,
-        usage=None,
-        cost=None,
-        provider=None,
-        model=None,
+    nothing = outcome.Shown(
+        text="", reasoning="", provider=None, model=None, usage=None, cost=None, duration_ms=None
     )
-    return smallest, error
+    ending = outcome.failed(nothing, outcome.ended_by_us(code, message))
+    return outcome.order((order.session_id, order.turn_id), nothing, ending), ending.terminal
 
 
 def _left_open(events: list[Event]) -> tuple[list[Row], list[Event]]:

@@ -1,12 +1,11 @@
 """One turn as a state machine without IO: inputs in, effects out, exactly one ending."""
 
-import uuid
 from collections.abc import Callable
 
 import msgspec
 
 from timothy.conversation import Message
-from timothy.eventlog.records import EndTurn, Piece, Row
+from timothy.eventlog.records import Piece, Row
 from timothy.events import (
     AttemptEnded,
     AttemptStarted,
@@ -28,7 +27,7 @@ from timothy.events import (
 from timothy.text import honest
 from timothy.turn import inputs, outcome
 from timothy.turn.account import Account
-from timothy.turn.calls import StepCalls, repeats, signatures
+from timothy.turn.calls import CallIds, StepCalls, repeats, signatures
 from timothy.turn.effects import (
     CancelStream,
     CancelTools,
@@ -85,8 +84,7 @@ class TurnMachine:
         self._step_text: list[str] = []
         self._calls = StepCalls()
         self._tools = ToolStep(limits)
-        self._renamed: dict[str, str] = {}
-        self._used_ids: set[str] = set()
+        self._ids = CallIds()
         self._signatures: list[tuple[str, str]] = []
         self._offered = True
         self._reminded = False
@@ -124,7 +122,7 @@ class TurnMachine:
     def _ask_model(self) -> Effect:
         self._step += 1
         self._streaming = True
-        self._calls, self._step_text, self._renamed = StepCalls(), [], {}
+        self._calls, self._step_text = StepCalls(), []
         self._offered = self._step < self._limits.steps and not repeats(self._signatures)
         return StartStream(self._step, tuple(self._added), self._offered)
 
@@ -199,22 +197,10 @@ class TurnMachine:
 
     def _called(self, event: ToolCallStarted | ToolCall) -> list[Effect]:
         self._account.spoke(self._now)
-        given = event.call_id
-        event = msgspec.structs.replace(event, call_id=self._unique(given))
+        event = self._ids.unique(event, self._step)
         if isinstance(event, ToolCall):
-            del self._renamed[given]  # the call is complete: the same id again is another call
             self._calls.add(event)
         return [Emit(event)]
-
-    def _unique(self, call_id: str) -> str:
-        """The id, made different from those of earlier calls: some models count from 0 in every answer."""
-        if call_id not in self._renamed:
-            fresh = call_id
-            while not fresh or fresh in self._used_ids:
-                fresh = f"{fresh}.{self._step}"
-            self._used_ids.add(fresh)
-            self._renamed[call_id] = fresh
-        return self._renamed[call_id]
 
     def _done(self, reason: str) -> list[Effect]:
         if not self._calls or self._incomplete:
@@ -239,16 +225,15 @@ class TurnMachine:
         return [*self._start(), *self._fail(outcome.ended_by_us(code, message))]
 
     def _fail(self, error: Error) -> list[Effect]:
-        return self._finish(error.code, error.message, lambda shown: outcome.failed(shown, error))
+        return self._finish(error.code, lambda shown: outcome.failed(shown, error))
 
     def _finish_answer(self, reason: str, *last: Event) -> list[Effect]:
         incomplete = self._incomplete
-        return self._finish(None, None, lambda shown: outcome.answered(shown, reason, incomplete), last)
+        return self._finish(None, lambda shown: outcome.answered(shown, reason, incomplete), last)
 
     def _finish(
         self,
         code: str | None,
-        message: str | None,
         decide: Callable[[outcome.Shown], outcome.Ending],
         last: tuple[Event, ...] = (),
     ) -> list[Effect]:
@@ -256,21 +241,10 @@ class TurnMachine:
         attempt = self._account.cut(code or "length", self._now())
         parked = [state.request.id for state in self._calls.open_requests() if state.request and state.parked]
         rows, closing = self._tools.abandon(self._calls)
-        ending = decide(self._shown())
-        order = EndTurn(
-            append_id=str(uuid.uuid4()),
-            session_id=self.facts.session_id,
-            turn_id=self.facts.turn_id,
-            rows=(*rows, ending.evidence),
-            outcome=ending.outcome,
-            code=code,
-            message=message,
-            usage=tokens(self._account.usage),
-            cost=self._account.cost,
-            provider=self._account.provider,
-            model=self._account.model,
-            attempt=attempt,
-        )
+        shown = self._shown()
+        ending = decide(shown)
+        ids = (self.facts.session_id, self.facts.turn_id)
+        order = outcome.order(ids, shown, ending, rows, attempt)
         unpark = [Unpark(permission_id, "cancelled") for permission_id in parked]
         return [CancelStream(), CancelTools(), *unpark, Finish(order, (*closing, *last, ending.terminal))]
 

@@ -1,12 +1,14 @@
 """How a turn ends: its evidence row and its terminal event, decided in one place."""
 
+import uuid
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from timothy import errors
-from timothy.eventlog.records import Row
-from timothy.events import Done, Error, Tokens
+from timothy.eventlog.records import EndTurn, Row
+from timothy.events import AttemptEnded, Done, Error, Tokens
 
 _OUTCOMES = {"stopped": "stopped", "server_shutdown": "interrupted", "interrupted": "interrupted"}
 
@@ -49,6 +51,32 @@ def failed(shown: Shown, error: Error) -> Ending:
         evidence = Row("turn_failed", {**cause, "retryable": error.retryable})
     terminal = Error(error.code, error.message, error.retryable)
     return Ending(evidence, terminal, _OUTCOMES.get(error.code, "failed"))
+
+
+def order(
+    ids: tuple[str, str],
+    shown: Shown,
+    ending: Ending,
+    rows: Iterable[Row] = (),
+    attempt: AttemptEnded | None = None,
+) -> EndTurn:
+    """How the log is told: `rows` before the evidence; `ids` are those of the session and of the turn."""
+    session_id, turn_id = ids
+    error = ending.terminal if isinstance(ending.terminal, Error) else None
+    return EndTurn(
+        append_id=str(uuid.uuid4()),
+        session_id=session_id,
+        turn_id=turn_id,
+        rows=(*rows, ending.evidence),
+        outcome=ending.outcome,
+        code=None if error is None else error.code,
+        message=None if error is None else error.message,
+        usage=shown.usage,
+        cost=shown.cost,
+        provider=shown.provider,
+        model=shown.model,
+        attempt=attempt,
+    )
 
 
 def ended_by_us(code: str, message: str) -> Error:
