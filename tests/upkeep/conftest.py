@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from timothy import database
 from timothy.database import FILE_NAME, open_database
 from timothy.eventlog import attachments
 from timothy.eventlog.records import AppendRows, BeginTurn, CreateSession, EndTurn, Row
@@ -22,8 +23,7 @@ def fresh() -> str:
 
 def write(home: Path, *orders: object) -> None:
     """Commit the orders, each accepted."""
-    database = open_database(home / FILE_NAME)
-    writer = Writer(database)
+    writer = Writer(open_database(home / FILE_NAME))
     for verdict in writer.commit(orders):  # type: ignore[arg-type]
         assert not hasattr(verdict, "code"), verdict
     writer.close()
@@ -64,6 +64,12 @@ def attach(home: Path, *contents: str) -> list[str]:
     turn_id = fresh()
     write(home, begin(turn_id, attachments=kept), end(turn_id))
     return [entry["sha256"] for entry in kept]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock that another holds is waited for 50 ms, not a second."""
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.05)
 
 
 @pytest.fixture

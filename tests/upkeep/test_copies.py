@@ -33,6 +33,7 @@ def rows(path: Path) -> list[tuple[object, ...]]:
     return found
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_backup_holds_every_row_also_what_is_only_in_the_wal(home: Path, tmp_path: Path) -> None:
     reader = sqlite3.connect(home / FILE_NAME)
     reader.execute("BEGIN").fetchall()

@@ -161,6 +161,7 @@ def test_files_that_no_session_names_are_counted(home: Path) -> None:
     assert "2 files (3 bytes)" in found.message
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_wal_that_has_grown_and_a_disk_that_is_nearly_full_are_notices(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def test_a_file_that_is_no_export_is_refused_with_its_line(lines: list[str], wor
         parse(lines)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_log_that_cannot_be_written_takes_nothing_in_and_says_so(home: Path, tmp_path: Path) -> None:
     file = tmp_path / "session.jsonl"
     run("export", SESSION, "--format", "jsonl", "--output", file, "--home", home)
