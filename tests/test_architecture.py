@@ -15,7 +15,7 @@ LAYERS = (
     ("gateway", "turn"),
     ("providers", "tools", "eventlog", "ledger"),
     ("conversation", "permissions", "database", "schema", "config", "home", "model"),
-    ("events", "stream", "cancel", "errors", "moment", "text", "hazards"),
+    ("events", "stream", "cancel", "errors", "moment", "text", "hazards", "hints"),
 )
 FOREIGN = {
     "timothy": {"flask", "werkzeug", "pykka", "gevent", "actors", "web"},

@@ -6,39 +6,17 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 MAX_LENGTH = 4_000
-MAX_TEXT = 200_000
-MAX_STARTS = 500
 _DEPTH = 4
-# what `hint` looks at: where a command would begin; each repetition is bounded, as the text may be long
-_START = re.compile(
-    r"(?:^|[\n;&|`({])[ \t>$#%]{0,8}"
-    r"((?:sudo|doas|rm|rmdir|chmod|chown|git|find|xargs|dd|mkfs\.?\w{0,9}|shutdown)[ \t][^\n;&|`]{0,400})"
-)
-_TELLING = (
-    (re.compile(r":\s?\(\)\s?\{"), "is a fork bomb"),
-    (
-        re.compile(
-            r"\b(curl|wget|base64|xxd|openssl|echo|printf|cat)\b[^\n|]{0,300}\|\s{0,9}(sudo )?"
-            r"(/\w{1,9}){0,4}/?((ba|z|da|k)?sh|python[\d.]*|perl|ruby|node)(\s|;|$)"
-        ),
-        "runs what it is given",
-    ),
-    (re.compile(r"/dev/(tcp|udp)/"), "opens a network connection"),
-    (re.compile(r"(>|\bof=)\s{0,3}/dev/(sd|hd|vd|nvme|mmcblk|disk|mem)"), "overwrites a device"),
-)
 
 
 def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_DANGEROUS = _set(
+DANGEROUS = _set(
     "sudo doas su pkexec dd shred wipefs fdisk sfdisk cfdisk parted mkswap shutdown reboot halt poweroff"
     " killall pkill mount umount chroot nsenter unshare insmod modprobe rmmod iptables nft systemctl crontab"
     " useradd userdel usermod passwd visudo eval docker podman nc ncat socat telnet truncate"
-)
-_ADMINISTERED = _DANGEROUS | _set(
-    "rm mv cp chmod chown tee bash sh apt apt-get dnf yum pacman pip npm kill ln sed vi nano service -i -s -u"
 )
 _INTERPRETERS = re.compile(
     r"(ba|z|da|k|c|tc|fi)?sh|(python|pypy|perl|php|lua)[\d.]*|ruby|node|nodejs|deno|bun|tclsh|pwsh"
@@ -74,30 +52,6 @@ def hazard(command: str) -> str | None:
     if len(command) > MAX_LENGTH:
         return f"is longer than {MAX_LENGTH} characters, too long to oversee"
     return next(_hazards(command, 0), None)
-
-
-def hint(text: str) -> str | None:
-    """Why `text`, of which nobody knows whether anything runs it, deserves a look; None for most texts.
-
-    Seen is what stands where a command would begin (a line, after an operator, in backquotes) and could be
-    nothing but a violent command: a mere word, as prose has it, is none.
-    """
-    if len(text) > MAX_TEXT:
-        return f"holds a text longer than {MAX_TEXT} characters, too long to oversee"
-    for pattern, reason in _TELLING:
-        if pattern.search(text):
-            return f"may be a command that {reason}"
-    for number, found in enumerate(_START.finditer(text)):
-        if number == MAX_STARTS:
-            return "holds more that looks like commands than can be overseen"
-        words = [word.strip("\"'") for word in found[1].split()]
-        rules = (
-            _of_super(words),
-            *(rule(words[:1], words) for rule in (_of_rm, _of_modes, _of_git, _of_find)),
-        )
-        for reason in (reason for rule in rules for reason in rule):
-            return f"may be a command that {reason}"
-    return None
 
 
 def heads(command: str) -> list[str] | None:
@@ -151,7 +105,7 @@ def _parts(command: str) -> list[tuple[str, list[str]]] | None:
 def _of_part(before: str, words: list[str]) -> Iterator[str]:
     names = [PurePosixPath(word).name for word in words]
     head = _head(words)
-    yield from (f"uses {name}" for name in names if name in _DANGEROUS or name.startswith("mkfs"))
+    yield from (f"uses {name}" for name in names if name in DANGEROUS or name.startswith("mkfs"))
     yield from (
         f"sets {word.partition('=')[0]}, which steers other programs"
         for word in words
@@ -159,7 +113,7 @@ def _of_part(before: str, words: list[str]) -> Iterator[str]:
     )
     yield from _of_devices(words)
     yield from _of_head(before, head, names)
-    for rule in (_of_rm, _of_modes, _of_git, _of_find):
+    for rule in RULES:
         yield from rule(names, words)
 
 
@@ -189,21 +143,6 @@ def _of_head(before: str, head: str, names: list[str]) -> Iterator[str]:
         re.match(r"-\w*[cer]$|--?(eval|exec|print|command)", word) or word.startswith("<(") for word in names
     ):
         yield f"runs a text as a program, in {name}"
-
-
-def _of_super(words: list[str]) -> Iterator[str]:
-    """Programs that a prose's sentence seldom begins with, and that need little more to do harm."""
-    head, given = words[0], words[1:]
-    if head in ("sudo", "doas") and given and PurePosixPath(given[0]).name in _ADMINISTERED:
-        yield f"runs {given[0]} with every right"
-    if head == "dd" and any(re.match(r"(of|if)=", word) for word in given):
-        yield "uses dd"
-    if head.startswith("mkfs") and any(word.startswith("/") for word in given):
-        yield "makes a file system"
-    if head == "shutdown" and any(re.match(r"-\w|now|\+\d|\d\d:", word) for word in given):
-        yield "ends the whole computer"
-    if head == "xargs" and {"rm", "sh", "bash"} & set(given):
-        yield "runs or deletes something for every line it is given"
 
 
 def _of_devices(words: list[str]) -> Iterator[str]:
@@ -254,3 +193,7 @@ def _of_git(names: list[str], words: list[str]) -> Iterator[str]:
 def _of_find(names: list[str], words: list[str]) -> Iterator[str]:
     if "find" in names and set(words) & {"-delete", "-exec", "-execdir", "-ok", "-okdir", "-fprint"}:
         yield "runs or deletes something for every file found"
+
+
+RULES = (_of_rm, _of_modes, _of_git, _of_find)
+"""What single programs can do to harm: each rule takes a command's words, without and with their folders."""

@@ -11,7 +11,8 @@ from urllib.parse import unquote
 import msgspec
 
 from timothy.config import Tools
-from timothy.hazards import hazard, hint
+from timothy.hazards import hazard
+from timothy.hints import hint
 
 GRANT_S = 12 * 3600
 """How long an answer `session` lasts, in seconds."""
