@@ -8,6 +8,7 @@ from timothy.errors import TurnAborted
 from timothy.eventlog.records import EndTurn, Written
 from timothy.events import Meta, TurnStarted
 from timothy.turn import fold
+from timothy.turn.replay import Replay
 
 
 def aborted(claim: Claim, cause: str | None) -> TurnFinished:
@@ -30,8 +31,15 @@ def plainest(order: EndTurn, reason: str) -> TurnFinished | None:
     return TurnFinished(order.session_id, order.turn_id, smallest, (terminal,))
 
 
-def meta(order: EndTurn, verdict: Written) -> Meta:
-    """The stream's last frame."""
+def show(replay: Replay, finished: TurnFinished, verdict: Written) -> None:
+    """The last events, the terminal, the last frame: the end of every stream of the turn."""
+    for event in finished.closing:
+        replay.append(event)
+    replay.append(_meta(finished.order, verdict))
+    replay.close()
+
+
+def _meta(order: EndTurn, verdict: Written) -> Meta:
     return Meta(
         session_id=order.session_id,
         outcome=order.outcome,

@@ -8,7 +8,7 @@ import msgspec
 from actors.base import Target
 from timothy.conversation import Message
 from timothy.eventlog.records import AnyOrder, BeginTurn, EndTurn, Verdict
-from timothy.events import Event, ToolStatus
+from timothy.events import Event, Status, ToolStatus
 from timothy.turn.inputs import Judged
 from timothy.turn.replay import Replay
 
@@ -99,6 +99,10 @@ class StorageRetrying:
     session_id: str
     turn_id: str | None
     reason: str
+
+    def status(self) -> Status:
+        """As the turn's viewers see it."""
+        return Status("storage_retrying", f"saving fails and is tried again: {self.reason}")
 
 
 @dataclass(frozen=True, slots=True)

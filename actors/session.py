@@ -39,7 +39,6 @@ from actors.messages import (
 from actors.title import Naming
 from timothy.errors import ServerShutdown
 from timothy.eventlog.records import EndTurn, Refused
-from timothy.events import Status
 from timothy.turn.replay import Replay
 
 logger = logging.getLogger(__name__)
@@ -213,10 +212,7 @@ class SessionActor(BaseActor):
         order = claim.finished.order
         crash_point("before_release")
         self._release(claim)
-        for event in claim.finished.closing:
-            claim.replay.append(event)
-        claim.replay.append(ending.meta(order, verdict))
-        claim.replay.close()
+        ending.show(claim.replay, claim.finished, verdict)
         for waiting in claim.waiting_stops:
             deliver(waiting, TurnOver(order.turn_id, order.outcome))
         logger.info("%s ended: %s", _label(claim), order.code or order.outcome)
@@ -244,7 +240,7 @@ class SessionActor(BaseActor):
     def _storage_retrying(self, news: StorageRetrying) -> None:
         claim = self._claim
         if claim is not None and claim.begun and claim.replay.turn_id == news.turn_id:
-            claim.replay.append(Status("storage_retrying", f"saving fails and is tried again: {news.reason}"))
+            claim.replay.append(news.status())
 
     def _exclusive(self, message: Exclusive) -> None:
         claim = self._claim

@@ -11,6 +11,7 @@ from actors.base import BaseActor, Target, deliver
 from actors.claims import Claim, Pending
 from actors.context import ContextReader
 from actors.crash import crash_point
+from actors.merging import Held
 from actors.messages import (
     AnswerPermission,
     CallsJudged,
@@ -35,14 +36,11 @@ from actors.parking import Parking
 from actors.toolbox import Toolbox
 from actors.workers import Workers
 from timothy.eventlog.records import AppendRows, Refused, Row
-from timothy.events import ReasoningDelta, Status, TextDelta
+from timothy.events import ReasoningDelta, TextDelta
 from timothy.gateway.base import Gateway
 from timothy.turn import effects, inputs
 from timothy.turn.machine import Limits, TurnFacts, TurnMachine
 from timothy.turn.replay import Replay
-
-MERGE_AT_MOST = 256
-MERGE_CHARACTERS = 16_384  # how far behind a slow viewer may be is counted in events
 
 
 @dataclass(slots=True)
@@ -74,9 +72,7 @@ class TurnActor(BaseActor):
         order = claim.send.order
         facts = TurnFacts(order.session_id, order.turn_id, claim.send.text, order.started_at)
         self._machine = TurnMachine(facts, parts.limits, time.monotonic)
-        self._held: list[str] = []
-        self._held_characters = 0
-        self._held_kind: type[TextDelta | ReasoningDelta] = TextDelta
+        self._held = Held()
         self._context: ContextRead | None = None
         self._grants: set[tuple[str, str]] = set()
         limit = parts.limits.permission_s
@@ -93,7 +89,7 @@ class TurnActor(BaseActor):
             if self._held or not self.actor_inbox.empty():
                 self._hold(message)
             else:
-                self._show(message.step, message.event)
+                self._show(inputs.Streamed(message.step, message.event))
             return
         self._show_held()
         self._handle(message)
@@ -109,25 +105,18 @@ class TurnActor(BaseActor):
 
     def _hold(self, message: Streamed) -> None:
         """Deltas that pile up while this actor is busy become one event; alone, one goes on at once."""
-        event: Any = message.event
-        if self._held and type(event) is not self._held_kind:
+        if not self._held.fits(message):
             self._show_held()
-        self._held_kind, self._held_step = type(event), message.step
-        self._held.append(event.text)
-        self._held_characters += len(event.text)
-        full = len(self._held) >= MERGE_AT_MOST or self._held_characters >= MERGE_CHARACTERS
-        if full or self.actor_inbox.empty():
+        self._held.add(message)
+        if self._held.full or self.actor_inbox.empty():
             self._show_held()
 
     def _show_held(self) -> None:
         if self._held:
-            event = self._held_kind("".join(self._held))
-            self._held.clear()
-            self._held_characters = 0
-            self._show(self._held_step, event)
+            self._show(self._held.take())
 
-    def _show(self, step: int, event: TextDelta | ReasoningDelta) -> None:
-        self._feed(inputs.Streamed(step, event))
+    def _show(self, delta: inputs.Streamed) -> None:
+        self._feed(delta)
         self._count_delta()
 
     def _count_delta(self) -> None:
@@ -264,8 +253,7 @@ class TurnActor(BaseActor):
         if self._done:
             deliver(self._parts.sessions, message)
         else:
-            text = f"saving fails and is tried again: {message.reason}"
-            self._replay.append(Status("storage_retrying", text))
+            self._replay.append(message.status())
 
     def _finish(self, effect: effects.Finish) -> None:
         self._parking.confirm_all()
