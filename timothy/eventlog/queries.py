@@ -9,11 +9,11 @@ from timothy.database import Attempts, Grants, SessionEvents, Sessions, Turns
 from timothy.eventlog.context import CONTEXT_KINDS
 from timothy.eventlog.records import Record
 from timothy.eventlog.rows import execute
+from timothy.eventlog.search import holding
 from timothy.eventlog.statements import Statement, slot
 from timothy.eventlog.transcript import ITEM_KINDS, Item, transcript
 from timothy.moment import stamp
 from timothy.schema import OF_PERMISSIONS, PERMISSION_ID, WITH_FILES
-from timothy.text import to_json
 
 Row = dict[str, Any]
 
@@ -78,36 +78,9 @@ def sessions(
     if archived is not None:
         query = query.where(Sessions.archived == archived)
     if search:
-        query = query.where(_contains(Sessions.title, search) | peewee.fn.EXISTS(_rows_with_text(search)))
+        query = query.where(holding(search))
     query = query.order_by(Sessions.activity.desc()).limit(limit)
     return [_session(row) for row in query.dicts().execute(database)]
-
-
-def _contains(field: Any, words: str) -> Any:
-    escaped = words.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return peewee.NodeList(
-        (field, peewee.SQL("LIKE"), peewee.Value(f"%{escaped}%"), peewee.SQL("ESCAPE '\\'"))
-    )
-
-
-def _rows_with_text(words: str) -> Any:
-    """A session's messages, answers, partials or failures that hold the words.
-
-    The session is the outer query's: the newest ones are looked through first, and no more of them than
-    fill the page. Only a payload that holds the words as JSON writes them is taken apart.
-    """
-    texts = ("user_message", "assistant_turn", "pending_state", "turn_failed")
-    text = peewee.fn.COALESCE(
-        peewee.fn.json_extract(SessionEvents.payload, "$.text"),
-        peewee.fn.json_extract(SessionEvents.payload, "$.message"),
-    )
-    written = to_json(words).decode()[1:-1]
-    return SessionEvents.select(peewee.SQL("1")).where(
-        (SessionEvents.session_id == Sessions.id)
-        & SessionEvents.kind.in_(texts)
-        & _contains(SessionEvents.payload, written)
-        & _contains(text, words)
-    )
 
 
 def _session(row: Row) -> Row:
