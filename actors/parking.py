@@ -24,7 +24,7 @@ class Parking:
         replay: Replay,
         pending: Pending,
         clock: Target,
-        notify: Callable[[Notify, Replay], None],
+        notify: Callable[[Notify, bool], None],
         patience_s: float,
     ) -> None:
         self._turn = turn
@@ -47,7 +47,7 @@ class Parking:
         if replay.state == "running":
             replay.state = "waiting"
         text = f"{request.tool}: {request.rationale}"
-        self._notify(Notify("waiting", replay.session_id, replay.turn_id, None, text[:300]), replay)
+        self._notify(Notify("waiting", replay.session_id, replay.turn_id, None, text[:300]), replay.watched)
         crash_point("permission_parked")
 
     def unpark(self, permission_id: str, decision: str) -> None:

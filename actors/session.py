@@ -54,7 +54,7 @@ class SessionParts:
     persistence: Target
     sessions: Target
     start_turn: Callable[[Claim], pykka.ActorRef[Any]]
-    notify: Callable[[Notify, Replay], None]
+    notify: Callable[[Notify, bool], None]
     naming: Naming
     accepting: Callable[[], bool]
     give_up: Callable[[str], None]
@@ -210,6 +210,7 @@ class SessionActor(BaseActor):
             self._evidence_refused(claim, claim.finished.order, verdict)
             return
         order = claim.finished.order
+        watched = claim.replay.watched  # before the end: who has read that goes
         crash_point("before_release")
         self._release(claim)
         ending.show(claim.replay, claim.finished, verdict)
@@ -218,7 +219,7 @@ class SessionActor(BaseActor):
         logger.info("%s ended: %s", _label(claim), order.code or order.outcome)
         if verdict.title is None:
             self._parts.naming.begin(claim)
-        self._parts.notify(ending.news(order, verdict.title), claim.replay)
+        self._parts.notify(ending.news(order, verdict.title), watched)
 
     def _evidence_refused(self, claim: Claim, order: EndTurn, verdict: Refused) -> None:
         """The log took the turn but not its evidence: say so in the plainest row there is."""

@@ -41,7 +41,6 @@ from timothy.gateway.base import Gateway
 from timothy.gateway.open import open_gateway
 from timothy.schema import migrate
 from timothy.turn.machine import Limits
-from timothy.turn.replay import Replay
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -195,9 +194,9 @@ class System:
         )
         return SessionActor.start(session_id, parts)
 
-    def _notify(self, news: Notify, replay: Replay) -> None:
+    def _notify(self, news: Notify, watched: bool) -> None:
         """Tell the person elsewhere, if nobody watches the turn or that does not matter."""
-        if self.config.notify.always or not replay.watched:
+        if self.config.notify.always or not watched:
             deliver(self._notifier, news)
 
     def _start_turn(self, claim: Claim) -> pykka.ActorRef[Any]:

@@ -40,7 +40,6 @@ from timothy.events import ReasoningDelta, TextDelta
 from timothy.gateway.base import Gateway
 from timothy.turn import effects, inputs
 from timothy.turn.machine import Limits, TurnFacts, TurnMachine
-from timothy.turn.replay import Replay
 
 
 @dataclass(slots=True)
@@ -54,7 +53,7 @@ class TurnParts:
     gateway: Gateway
     toolbox: Toolbox
     context: ContextReader
-    notify: Callable[[Notify, Replay], None]
+    notify: Callable[[Notify, bool], None]
     limits: Limits
     ceiling_s: float
     checkpoint_s: float

@@ -68,12 +68,15 @@ class Desk:
             self.writer,
             self.sessions,
             self._start_turn,
-            lambda news, replay: self.notified.append(news),
+            lambda news, watched: self.notify(news, watched),
             self.naming,
             lambda: self.accepting,
             self.given_up.append,
         )
         self.actor = SessionActor.start("s", parts)
+
+    def notify(self, news, watched):
+        self.notified.append(news)
 
     def _start_turn(self, claim):
         self.turns.append(TurnProbe())
@@ -265,6 +268,20 @@ def test_the_end_is_told_to_whoever_wants_to_be_notified(desk):
     desk.finished()
     desk.durable()
     assert desk.notified == [Notify("completed", "s", "t", "T", "Hi")]
+
+
+def test_whoever_watches_to_the_end_counts_as_watching_the_end(desk):
+    claim, watched = desk.running(), []
+    desk.notify = lambda news, by_someone: watched.append(by_someone)
+
+    def leaves():
+        if claim.replay.closed:
+            claim.replay.unregister(leaves)
+
+    claim.replay.register(leaves)
+    desk.finished()
+    desk.durable()
+    assert watched == [True] and not claim.replay.watched
 
 
 def test_storage_that_fails_is_shown_in_the_stream(desk):

@@ -10,7 +10,7 @@ import pytest
 from actors import persistence
 from actors import system as systems
 from actors.base import Answer
-from actors.messages import Accepted, Busy, Exclusive, NoTurn, OtherTurn, TurnOver, Write, Wrote
+from actors.messages import Accepted, Busy, EndNow, Exclusive, NoTurn, OtherTurn, TurnOver, Write, Wrote
 from tests.actors.play import Gate, House, call, eventually, kill
 from timothy.errors import HomeLocked, StartError, StorageUnavailable
 from timothy.eventlog import queries
@@ -433,3 +433,36 @@ def test_the_first_event_is_the_turns_start_with_the_message(house):
     started = house.over(claim)[0]
     assert isinstance(started, TurnStarted)
     assert (started.message, started.session_id) == ("Hello", claim.replay.session_id)
+
+
+@pytest.mark.parametrize("end", ["stop", "ceiling", "death", "shutdown"])
+def test_a_turn_ends_at_once_while_its_calls_are_judged(house, monkeypatch, end):
+    judging, done = threading.Event(), threading.Event()
+
+    def judge(calls, granted, switched_off):
+        judging.set()
+        assert done.wait(20)
+        return {}, {call.call_id: "late" for call in calls}
+
+    monkeypatch.setattr(house.system.toolbox, "judge", judge)
+    house.plays(call("probe"))
+    claim = house.send(house.session())
+    assert judging.wait(10)
+    if end == "stop":
+        assert house.stop(claim.replay.session_id) == TurnOver(claim.replay.turn_id, "stopped")
+    elif end == "ceiling":
+        claim.turn.tell(EndNow("turn_timeout", "too long"))
+    elif end == "death":
+        kill(claim.turn)
+    else:
+        house.system.end_turns()
+    codes = {
+        "stop": "stopped",
+        "ceiling": "turn_timeout",
+        "death": "turn_aborted",
+        "shutdown": "server_shutdown",
+    }
+    assert house.evidence(claim).payload["code"] == codes[end]
+    done.set()
+    rows = house.system.read(queries.turn_records, claim.replay.turn_id)
+    assert [row.payload["status"] for row in rows if row.kind == "tool_execution"] == ["cancelled"]
