@@ -68,6 +68,7 @@ def test_the_newest_activity_comes_first_whatever_the_clock_says(log):
         ("a/b", {"slash"}),
         ("finish_reason", set()),
         ("half an ans", {"partial"}),
+        ("no room now", {"partial"}),
         ("too busy", {"failed"}),
         ("A title", {"titled"}),
         ("no such words", set()),
@@ -91,7 +92,7 @@ def test_search_finds_titles_messages_answers_partials_and_failures(log, words, 
     }
     for name, text in told.items():
         log.write(create(name), begin(f"t-{name}", name, text=text))
-    log.write(end("t-partial", "partial", evidence=partial("half an answer")))
+    log.write(end("t-partial", "partial", evidence=partial("half an answer", message="no room now")))
     log.write(end("t-failed", "failed", evidence=Row("turn_failed", {"code": "c", "message": "too busy"})))
     log.write(create("titled", title="A title"))
     assert {row["id"] for row in queries.sessions(log.reader, limit=50, search=words)} == found

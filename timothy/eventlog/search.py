@@ -24,14 +24,12 @@ def _rows_with_text(words: str) -> Any:
 
     Only a payload that holds them as JSON writes them is taken apart.
     """
-    text = peewee.fn.COALESCE(
-        peewee.fn.json_extract(SessionEvents.payload, "$.text"),
-        peewee.fn.json_extract(SessionEvents.payload, "$.message"),
-    )
+    text = peewee.fn.json_extract(SessionEvents.payload, "$.text")
+    reason = peewee.fn.json_extract(SessionEvents.payload, "$.message")
     written = to_json(words).decode()[1:-1]
     return SessionEvents.select(peewee.SQL("1")).where(
         (SessionEvents.session_id == Sessions.id)
         & SessionEvents.kind.in_(TEXTS)
         & SessionEvents.payload.contains(written)
-        & text.contains(words)
+        & (text.contains(words) | reason.contains(words))
     )
