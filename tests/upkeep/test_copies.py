@@ -197,6 +197,22 @@ def test_the_log_that_was_there_is_set_aside_with_its_files(home: Path, tmp_path
     assert (rows(home / FILE_NAME), contents(home)) == (before, {digest: digest})
 
 
+@pytest.mark.parametrize("statements", ["", "CREATE TABLE other (id INTEGER)"])
+def test_a_log_without_its_tables_is_set_aside_as_it_is_and_replaced(
+    home: Path, tmp_path: Path, statements: str
+) -> None:
+    copies.backup(home, tmp_path / "copy.db")
+    other = tmp_path / "other"
+    other.mkdir()
+    with contextlib.closing(sqlite3.connect(other / FILE_NAME)) as connection:
+        connection.executescript(statements)
+    (other / FILE_NAME).touch()
+    before = (other / FILE_NAME).read_bytes()
+    aside = copies.restore(other, tmp_path / "copy.db")
+    assert aside is not None and aside.read_bytes() == before
+    assert rows(other / FILE_NAME) == rows(home / FILE_NAME)
+
+
 def test_a_damaged_log_is_set_aside_as_it_is_and_replaced(home: Path, tmp_path: Path) -> None:
     (digest,) = attach(home, "hello")
     copies.backup(home, tmp_path / "copy.db")

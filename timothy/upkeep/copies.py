@@ -109,8 +109,10 @@ def _set_aside(home: Path, current: Path) -> Path:
             connection.execute("SELECT COUNT(*) FROM session_events").fetchone()
         _fold(current)
         _backup(home, aside)
-    except sqlite3.OperationalError:  # locked, or the disk: it may well be sound
-        raise
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:  # locked, or the disk: it may well be sound
+            raise
+        _set_damaged_aside(home, current, aside)  # it has no such table: its first start broke off
     except sqlite3.DatabaseError:
         _set_damaged_aside(home, current, aside)
     return aside
