@@ -1,5 +1,6 @@
 """The probe asks every provider and says what to mend."""
 
+import threading
 import typing
 
 import pytest
@@ -97,6 +98,20 @@ def test_an_entry_that_rests_is_told_as_such_and_not_taken_for_the_one_that_serv
 def test_a_slow_entry_of_a_gateway_is_given_up_after_the_limit(provider, opened):
     (result,) = probe_through(opened(entries(provider, "hang")), limit_s=0.2)
     assert (result.code, "0.2 s" in result.message) == ("provider_timeout", True)
+
+
+def test_a_person_who_breaks_off_waits_for_no_timer(monkeypatch):
+    chain = FakeChain([ANSWER])
+
+    def interrupted(request, cancel):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(chain.gateway, "stream", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        probe_through(chain.gateway)
+    for timer in [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]:
+        timer.join(5)
+        assert not timer.is_alive()
 
 
 def test_a_gateway_that_cannot_be_asked_is_a_result_with_what_to_mend():

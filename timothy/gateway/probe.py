@@ -139,13 +139,15 @@ def _ask_through(gateway: Gateway, row: ProviderRow, limit_s: float) -> ProbeRes
     limit.start()
     request = msgspec.structs.replace(QUESTION, model=f"{row.name}/{model_of(row)}")
     events: list[Event] = []
-    for event in gateway.stream(request, cancel):
-        events.append(event)
-        if _decided(events, row.name):
-            break
-    late = cancel.cancelled
-    limit.cancel()
-    cancel.cancel()  # the rest of the chain is not wanted
+    try:
+        for event in gateway.stream(request, cancel):
+            events.append(event)
+            if _decided(events, row.name):
+                break
+        late = cancel.cancelled
+    finally:
+        limit.cancel()
+        cancel.cancel()  # the rest of the chain is not wanted
     first = next((event.first_token_ms for event in events if isinstance(event, AttemptEnded)), None)
     return _result(row, began, [*events, _end(gateway, row, events, limit_s if late else None)], first)
 
