@@ -1,5 +1,6 @@
 """A copy of the log is whole, and puts back exactly what it was made of."""
 
+import contextlib
 import hashlib
 import shutil
 import sqlite3
