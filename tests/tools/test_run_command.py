@@ -22,7 +22,7 @@ def sandboxed() -> None:
     """Only where the system has a sandbox."""
     if shutil.which("bwrap") is None:
         missing("bubblewrap is not installed")
-    if not sandbox.available():
+    if sandbox.state() != "there":
         pytest.skip("bubblewrap is installed, and this system does not allow it to work")
 
 
@@ -32,7 +32,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     which = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name, *more: None if name == "bwrap" else which(name, *more))
     monkeypatch.setattr(sandbox, "_watch", sandbox.Watch())
-    assert not sandbox.available()
+    assert sandbox.state() == "none"
     yield
 
 

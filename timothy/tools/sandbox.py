@@ -57,11 +57,6 @@ def state() -> State:
     return _watch.state()
 
 
-def available() -> bool:
-    """True when there is a sandbox that works."""
-    return state() == "there"
-
-
 def _works() -> bool:
     program = shutil.which("bwrap")
     if program is None:
