@@ -1,14 +1,13 @@
 """Where a person is told: the addresses of the configuration, and those that were set in the page."""
 
-import threading
-import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 import msgspec
 
+from actors.settings import Settings, Write
 from timothy.config import Notifications
-from timothy.eventlog.records import AnyOrder, ChangeSettings, Refused, Verdict
+from timothy.eventlog.records import Verdict
 
 Kind = Literal["webhook", "ntfy"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -23,12 +22,11 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Addresses:
-    """All that hold now. A change is used from the moment that it is durable on."""
+    """All that hold now."""
 
-    def __init__(self, configured: Notifications, stored: Mapping[str, str]) -> None:
+    def __init__(self, configured: Notifications, settings: Settings) -> None:
         self._configured = configured
-        self._set = {kind: stored.get(_key(kind)) for kind in KINDS}
-        self._changing = threading.Lock()
+        self._settings = settings
 
     def configured(self) -> dict[Kind, str | None]:
         """What the configuration names, by kind."""
@@ -36,7 +34,7 @@ class Addresses:
 
     def settings(self) -> dict[Kind, str | None]:
         """What was set in the page, by kind."""
-        return dict(self._set)
+        return {kind: self._settings.get(_key(kind)) for kind in KINDS}
 
     def all(self) -> list[Address]:
         """Every address once, those of the configuration first."""
@@ -45,15 +43,9 @@ class Addresses:
         more = [(kind, url) for kind, url in settings.items() if url and url != configured[kind]]
         return found + [Address(kind, url, "settings") for kind, url in more]
 
-    def change(self, change: Mapping[Kind, str | None], write: Callable[[AnyOrder], Verdict]) -> Verdict:
-        """Have these written, None for none at all, then use them. Raises what `write` raises."""
-        values = {_key(kind): url for kind, url in change.items()}
-        order = ChangeSettings(append_id=str(uuid.uuid4()), session_id="", values=values)
-        with self._changing:  # what was written last is what is used
-            verdict = write(order)
-            if not isinstance(verdict, Refused):
-                self._set = {**self._set, **change}
-        return verdict
+    def change(self, change: Mapping[Kind, str | None], write: Write) -> Verdict:
+        """Call these from now on, or none for None; see `Settings.change`."""
+        return self._settings.change({_key(kind): url for kind, url in change.items()}, write)
 
 
 def _key(kind: Kind) -> str:

@@ -25,6 +25,7 @@ from actors.notify import Notifier
 from actors.persistence import Backlog, PersistenceActor
 from actors.session import SessionActor, SessionParts
 from actors.sessions import Rooms, Sessions
+from actors.settings import Settings
 from actors.title import Naming
 from actors.toolbox import Toolbox
 from actors.turn import TurnActor, TurnParts
@@ -66,7 +67,7 @@ class System:
         with ExitStack() as opened:
             with _usable(home):
                 opened.enter_context(closing(homes.lock(home)))
-                self.version_before = migrate(home / FILE_NAME)
+                migrate(home / FILE_NAME)
             self._open(opened, environment)
             with _usable(home):
                 self._open_log(opened)
@@ -90,9 +91,9 @@ class System:
         readers = [open_database(file, read_only=True) for _ in range(READERS)]
         self._reads = opened.enter_context(closing(Pool(readers)))
         self._context = ContextReader(self.read, self.gateway, self.home)
-        stored = self.read(settings.stored)
-        self.addresses = Addresses(self.config.notify, stored)
-        self.instructions = Instructions(self.config.assistant.instructions, stored)
+        changed = Settings(self.read(settings.stored))
+        self.addresses = Addresses(self.config.notify, changed)
+        self.instructions = Instructions(self.config.assistant.instructions, changed)
 
     def _start_actors(self, opened: ExitStack) -> None:
         """Each is stopped before those that it tells."""

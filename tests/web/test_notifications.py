@@ -11,6 +11,7 @@ from flask.testing import FlaskClient
 
 from actors.addresses import Address, Addresses
 from actors.notify import TEST, Outcome, call
+from actors.settings import Settings
 from tests.actors.play import House
 from tests.fakes.listener import Listener
 from timothy.config import Notifications
@@ -100,7 +101,7 @@ def test_what_cannot_be_saved_is_not_used(house: House, client: FlaskClient) -> 
 
 
 def test_what_was_written_last_is_what_is_used() -> None:
-    addresses = Addresses(Notifications(), {})
+    addresses = Addresses(Notifications(), Settings({}))
     written: list[str | None] = []
 
     def write(order: object) -> Written:
