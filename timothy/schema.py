@@ -76,6 +76,8 @@ _SETTINGS = "CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL)"
 PERMISSION_ID = "CASE WHEN json_valid(payload) THEN json_extract(payload, '$.id') END"
 OF_PERMISSIONS = "kind IN ('permission_request', 'permission_resolved')"
 WITH_FILES = "kind = 'user_message' AND instr(payload, '\"attachments\"') > 0"
+# A file's hash, in a row of json_each over a message's attachments; null in what is no object.
+FILE_HASH = "CASE json_each.type WHEN 'object' THEN json_extract(json_each.value, '$.sha256') END"
 _LOOKUPS = f"""
 CREATE INDEX session_events_by_permission ON session_events ({PERMISSION_ID}) WHERE {OF_PERMISSIONS};
 CREATE INDEX session_events_with_files ON session_events (session_id) WHERE {WITH_FILES};

@@ -13,7 +13,7 @@ from timothy.eventlog.search import holding
 from timothy.eventlog.statements import Statement, slot
 from timothy.eventlog.transcript import ITEM_KINDS, Item, transcript
 from timothy.moment import stamp
-from timothy.schema import OF_PERMISSIONS, PERMISSION_ID, WITH_FILES
+from timothy.schema import FILE_HASH, OF_PERMISSIONS, PERMISSION_ID, WITH_FILES
 
 Row = dict[str, Any]
 
@@ -231,9 +231,8 @@ def permission(database: peewee.SqliteDatabase, permission_id: str) -> Row | Non
 
 def attached(database: peewee.SqliteDatabase) -> set[str]:
     """The hashes of all files that a message of any session names."""
-    name = "CASE json_each.type WHEN 'object' THEN json_extract(json_each.value, '$.sha256') END"
-    query = f"SELECT {name} FROM session_events, json_each(payload, '$.attachments') WHERE {WITH_FILES}"
-    return {name for (name,) in execute(database, query) if name is not None}
+    query = f"SELECT {FILE_HASH} FROM session_events, json_each(payload, '$.attachments') WHERE {WITH_FILES}"
+    return {digest for (digest,) in execute(database, query) if digest is not None}
 
 
 def outcomes(database: peewee.SqliteDatabase) -> list[tuple[str, int]]:

@@ -8,14 +8,14 @@ from collections.abc import Generator
 from pathlib import Path
 
 from timothy.eventlog import files
-from timothy.schema import WITH_FILES
+from timothy.schema import FILE_HASH, WITH_FILES
 
 TABLE = "backup_attachments"
 PIECE_BYTES = 1 << 20
 
 # What is no JSON, or no object, names no file; other checks tell of it.
 _NAMED = f"""
-SELECT session_id, seq, CASE json_each.type WHEN 'object' THEN json_extract(json_each.value, '$.sha256') END
+SELECT session_id, seq, {FILE_HASH}
 FROM session_events, json_each(CASE WHEN json_valid(payload) THEN payload ELSE '{{}}' END, '$.attachments')
 WHERE {WITH_FILES}
 """
