@@ -27,6 +27,17 @@ class Claim:
     waiting_stops: list[Target] = field(default_factory=list)
     repeats: list[Target] = field(default_factory=list)
 
+    def is_of(self, send: Send) -> bool:
+        """True when `send` carries the Idempotency-Key of the one that made this claim."""
+        key = send.order.idempotency_key
+        return key is not None and key == self.send.order.idempotency_key
+
+    @property
+    def label(self) -> str:
+        """How log lines name the turn: with the id of the request that began it."""
+        order = self.send.order
+        return f"turn {order.turn_id} of session {order.session_id} (request {order.request_id})"
+
 
 class Claims:
     """session_id -> Claim: the registry. Written at claim and release only; read by anyone."""

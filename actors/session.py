@@ -115,7 +115,7 @@ class SessionActor(BaseActor):
     def _send(self, send: Send) -> None:
         crash_point("before_claim")
         claim = self._claim
-        if claim is not None and not claim.begun and _repeats(send, claim.send):
+        if claim is not None and not claim.begun and claim.is_of(send):
             claim.repeats.append(send.answer_to)  # its turn is on its way: no 409 from itself
         elif claim is not None:
             deliver(send.answer_to, Busy(claim.replay.turn_id))
@@ -160,7 +160,7 @@ class SessionActor(BaseActor):
         crash_point("after_begun")
         if not self._parts.accepting() and claim.end_early is None:  # claimed as the shutdown began
             claim.end_early = EndNow(ServerShutdown.code, "the server was shut down")
-        logger.info("%s begins", _label(claim))
+        logger.info("%s begins", claim.label)
         claim.turn = self._parts.start_turn(claim)
         self._tell_begun(claim)
 
@@ -200,7 +200,7 @@ class SessionActor(BaseActor):
         claim = self._claim
         if claim is None or claim.replay.turn_id != turn_id or claim.finished is not None:
             return
-        logger.error("%s died without saying so: %s", _label(claim), cause)
+        logger.error("%s died without saying so: %s", claim.label, cause)
         self._finished(ending.aborted(claim, cause))
 
     def _evidence_written(self, claim: Claim, verdict: Any) -> None:
@@ -216,14 +216,14 @@ class SessionActor(BaseActor):
         ending.show(claim.replay, claim.finished, verdict)
         for waiting in claim.waiting_stops:
             deliver(waiting, TurnOver(order.turn_id, order.outcome))
-        logger.info("%s ended: %s", _label(claim), order.code or order.outcome)
+        logger.info("%s ended: %s", claim.label, order.code or order.outcome)
         if verdict.title is None:
             self._parts.naming.begin(claim)
         self._parts.notify(ending.news(order, verdict.title), watched)
 
     def _evidence_refused(self, claim: Claim, order: EndTurn, verdict: Refused) -> None:
         """The log took the turn but not its evidence: say so in the plainest row there is."""
-        logger.error("the evidence of %s was refused: %s", _label(claim), verdict.message)
+        logger.error("the evidence of %s was refused: %s", claim.label, verdict.message)
         plainest = ending.plainest(order, f"the log refused: {verdict.message}")
         if plainest is None:
             raise RuntimeError(f"the log refuses even a plain failure: {verdict.message}")
@@ -276,15 +276,3 @@ class SessionActor(BaseActor):
     def _rest_if_idle(self) -> None:
         if self._claim is None and not self._exclusives:
             deliver(self._parts.sessions, Idle(self._session_id, self._handled))
-
-
-def _repeats(send: Send, first: Send) -> bool:
-    """True when both carry the same Idempotency-Key."""
-    key = send.order.idempotency_key
-    return key is not None and key == first.order.idempotency_key
-
-
-def _label(claim: Claim) -> str:
-    """How log lines name a turn: with the id of the request that began it."""
-    order = claim.send.order
-    return f"turn {order.turn_id} of session {order.session_id} (request {order.request_id})"
