@@ -8,6 +8,7 @@ import peewee
 
 FILE_NAME = "timothy.db"
 BUSY_TIMEOUT_S = 1.0
+HOLDS_FOLDED = "holds_folded"  # (text, words): whether it holds the folded words in any case
 
 # Queries run in native threads, where a lock of `logging` shared with the event loop can stick.
 logging.getLogger("peewee").disabled = True
@@ -163,5 +164,10 @@ def open_database(path: Path, *, read_only: bool = False) -> peewee.SqliteDataba
     database = peewee.SqliteDatabase(
         str(path), pragmas=pragmas, timeout=BUSY_TIMEOUT_S, thread_safe=False, check_same_thread=False
     )
+    database.register_function(_holds_folded, HOLDS_FOLDED, 2, deterministic=True)
     database.connect()
     return database
+
+
+def _holds_folded(text: str | None, words: str) -> bool:
+    return text is not None and words in text.casefold()
