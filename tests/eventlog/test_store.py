@@ -56,6 +56,21 @@ def test_a_tools_end_takes_its_start_with_it(log):
     assert log.count("tool_starts") == 0
 
 
+def test_a_request_that_a_dead_turn_recorded_but_never_showed_is_closed_with_it(log):
+    request, answered = ({"id": name, "tool": "write_file"} for name in ("p", "q"))
+    log.write(create(), begin(), append(Row("permission_request", request)))
+    log.write(
+        append(
+            Row("permission_request", answered), Row("permission_resolved", {"id": "q", "decision": "once"})
+        )
+    )
+    log.write(end(evidence=partial(code="turn_aborted"), outcome="failed", code="turn_aborted"))
+    *_, closed, evidence = log.rows()
+    assert (closed.kind, closed.payload) == ("permission_resolved", {"id": "p", "decision": "cancelled"})
+    assert evidence.kind == "pending_state"
+    assert log.kinds().count("permission_resolved") == 2
+
+
 def test_an_end_made_from_what_was_shown_records_nothing_twice(log):
     resolved = Row("permission_resolved", {"id": "p", "decision": "once"})
     log.write(create(), begin(), append(resolved), append(tool("a")))

@@ -6,11 +6,13 @@ import msgspec
 import peewee
 
 from timothy.database import Attempts, Grants, PendingStates, SessionEvents, ToolStarts, Turns
+from timothy.errors import TurnAborted
 from timothy.eventlog.records import (
     AnyOrder,
     AppendRows,
     BeginTurn,
     EndTurn,
+    Payload,
     Piece,
     Refused,
     Row,
@@ -48,6 +50,7 @@ _END = Statement(
 )
 _OF_TURN: tuple[Any, ...] = (PendingStates, ToolStarts)
 _CLEAR = [Statement(table.delete().where(table.turn_id == slot("turn_id"))) for table in _OF_TURN]
+_ASKED = "permission_request"
 _ENDED_BY = {"tool_execution": "call_id", "permission_resolved": "id"}  # and the key of what ended
 
 
@@ -104,10 +107,10 @@ class TurnOrders:
         return Written(self._rows.add(order, order.turn_id, order.rows) if order.rows else 0)
 
     def end(self, order: EndTurn) -> Verdict:
-        """The last rows, of which none is recorded twice, and the turn's row with how it ended."""
+        """The last rows, which end everything once, and the turn's row with how it ended."""
         if order.attempt is not None:
             self._book(order, order.turn_id, order.attempt)
-        seq = self._rows.add(order, order.turn_id, self._unrecorded(order))
+        seq = self._rows.add(order, order.turn_id, self._settled(order))
         now = stamp()
         _END.run(
             self._rows.database,
@@ -149,23 +152,35 @@ class TurnOrders:
             return Refused("no_retryable_turn", "the last turn came to a whole answer")
         return None
 
-    def _unrecorded(self, order: EndTurn) -> list[Row]:
+    def _settled(self, order: EndTurn) -> list[Row]:
         """The order's rows without those that say the end of what the log knows to have ended.
 
-        A turn that died between a record and its event is ended from its events: they do not know of it.
+        A turn that died between a record and its event is ended from its events: they do not know of it,
+        nor of a request that was recorded and not shown.
         """
-        mine = (SessionEvents.turn_id == order.turn_id) & SessionEvents.kind.in_(tuple(_ENDED_BY))
-        ended = set()
-        if len(order.rows) > 1:
-            query = SessionEvents.select(SessionEvents.kind, SessionEvents.payload).where(mine).tuples()
-            for kind, payload in query.execute(self._rows.database):
-                ended.add((kind, msgspec.json.decode(payload)[_ENDED_BY[kind]]))
-        return [
-            row
-            for row in order.rows
-            if row.kind not in _ENDED_BY or (row.kind, row.payload[_ENDED_BY[row.kind]]) not in ended
-        ]
+        rows = list(order.rows)
+        if len(rows) == 1 and order.code != TurnAborted.code:
+            return rows
+        known = self._known(order.turn_id)
+        ended = {(kind, name) for kind, name in known if kind in _ENDED_BY}
+        rows = [row for row in rows if _end(row.kind, row.payload) not in ended]
+        ended |= {_end(row.kind, row.payload) for row in rows}
+        left = [name for kind, name in known if kind == _ASKED and ("permission_resolved", name) not in ended]
+        return [*(Row("permission_resolved", {"id": name, "decision": "cancelled"}) for name in left), *rows]
+
+    def _known(self, turn_id: str) -> list[tuple[str, Any]]:
+        """What the log has of the turn's tools and requests: kinds, and what they are about."""
+        kinds = SessionEvents.kind.in_((*_ENDED_BY, _ASKED))
+        query = SessionEvents.select(SessionEvents.kind, SessionEvents.payload).where(
+            (SessionEvents.turn_id == turn_id) & kinds
+        )
+        rows = query.order_by(SessionEvents.seq).tuples().execute(self._rows.database)
+        return [(kind, msgspec.json.decode(payload)[_ENDED_BY.get(kind, "id")]) for kind, payload in rows]
 
     def _book(self, order: AnyOrder, turn_id: str, attempt: AttemptEnded) -> None:
         row = {"session_id": order.session_id, "turn_id": turn_id, "append_id": order.append_id}
         _BOOK.run(self._rows.database, **row, **msgspec.structs.asdict(attempt))
+
+
+def _end(kind: str, payload: Payload) -> tuple[str, Any]:
+    return kind, payload.get(_ENDED_BY.get(kind, ""))
