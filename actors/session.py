@@ -239,8 +239,13 @@ class SessionActor(BaseActor):
                 deliver(waiting, NoTurn())
 
     def _storage_retrying(self, news: StorageRetrying) -> None:
+        """Shown by whoever writes the replay: the turn while it runs, its session from the turn's end on."""
         claim = self._claim
-        if claim is not None and claim.begun and claim.replay.turn_id == news.turn_id:
+        if claim is None or claim.replay.turn_id != news.turn_id:
+            return
+        if claim.finished is None:
+            deliver(claim.turn, news)
+        else:
             claim.replay.append(news.status())
 
     def _exclusive(self, message: Exclusive) -> None:

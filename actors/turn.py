@@ -97,10 +97,10 @@ class TurnActor(BaseActor):
         """The workers end with the turn; a turn that did not finish is reported to its session."""
         self._workers.cancel_all()
         self._parking.close()
-        while not self.actor_inbox.empty():
-            self._too_late(self.actor_inbox.get())
         if not self._done:
             deliver(self._parts.sessions, TurnDied(self._replay.session_id, self._replay.turn_id, cause))
+        while not self.actor_inbox.empty():
+            self._too_late(self.actor_inbox.get())
 
     def _hold(self, message: Streamed) -> None:
         """Deltas that pile up while this actor is busy become one event; alone, one goes on at once."""

@@ -284,9 +284,13 @@ def test_whoever_watches_to_the_end_counts_as_watching_the_end(desk):
     assert watched == [True] and not claim.replay.watched
 
 
-def test_storage_that_fails_is_shown_in_the_stream(desk):
+def test_storage_that_fails_is_shown_by_the_turn_while_that_runs_and_then_by_its_session(desk):
     claim = desk.running()
-    desk.tell(StorageRetrying("s", "t", "disk is full"))
+    news = StorageRetrying("s", "t", "disk is full")
+    desk.tell(news)
+    assert desk.turns[0].messages == [news] and claim.replay.last_seq == 0
+    desk.finished()
+    desk.tell(news)
     (status,) = claim.replay.events()
     assert (status.code, "disk is full" in status.message) == ("storage_retrying", True)
 
@@ -533,7 +537,7 @@ def test_a_message_that_it_does_not_understand_is_an_error(desk):
 
 def test_events_that_are_appended_by_status_keep_their_place(desk):
     claim = desk.running()
-    desk.tell(StorageRetrying("s", "t", "full"))
     desk.finished()
+    desk.tell(StorageRetrying("s", "t", "full"))
     desk.durable()
     assert [type(event) for event in claim.replay.events()] == [Status, Done, Meta]

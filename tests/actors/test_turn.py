@@ -4,9 +4,10 @@ import time
 
 import msgspec
 import pytest
+from pykka import messages
 
 from actors.base import Answer
-from actors.messages import Answered, AnswerPermission, EndNow, StorageRetrying, Streamed, Wrote
+from actors.messages import Answered, AnswerPermission, EndNow, StorageRetrying, Streamed, TurnDied, Wrote
 from tests.actors.play import Gate, Probe, call, eventually, kill
 from timothy.eventlog import queries
 from timothy.eventlog.records import Refused
@@ -239,6 +240,21 @@ def test_an_outage_is_shown_by_whoever_may_show_at_that_moment(house, gate):
     assert shown(claim, Status)[0].code == "storage_retrying"
     house.stop(claim.replay.session_id)
     assert isinstance(house.over(claim)[-1], Meta)
+
+
+def test_an_outage_that_a_dead_turn_did_not_hear_of_is_shown_after_its_start(house, gate):
+    claim = house.turn(gate)
+    turn, told = claim.turn, Probe()
+    house.system.sessions.tell, sessions = told.tell, house.system.sessions.tell
+    turn.tell(messages.ProxyGetAttr(attr_path=("killed_by_the_test",)))
+    turn.tell(StorageRetrying(claim.replay.session_id, claim.replay.turn_id, "full"))
+    assert turn.actor_stopped.wait(10)
+    eventually(lambda: len(told.messages) == 2)
+    assert [type(message) for message in told.messages] == [TurnDied, StorageRetrying]
+    house.system.sessions.tell = sessions
+    for message in told.messages:
+        sessions(message)
+    house.evidence(claim)
 
 
 def test_a_turn_that_has_told_its_end_shows_nothing_any_more(house, gate):
