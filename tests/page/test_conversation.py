@@ -317,6 +317,18 @@ def test_an_export_is_a_file_of_the_conversation(visit: Open) -> None:
     assert "to be kept elsewhere" in Path(download.value.path()).read_text()
 
 
+def test_an_answer_that_is_over_is_whole_before_it_is_pretty(visit: Open, server: Server) -> None:
+    visitor = visit()
+    visitor.send("gate one")
+    expect(visitor.page.locator(".turn:last-child .block.open p")).to_have_text("before")
+    visitor.page.route("**/v1/render", lambda route: route.abort())
+    (server.home / "gate-one").touch()
+    visitor.ended()
+    assert visitor.answer().strip() == "before after"
+    visitor.page.unroute("**/v1/render")
+    expect(visitor.page.locator(".turn:last-child .block p")).to_have_text("before after")
+
+
 def test_instructions_are_kept_and_what_cannot_be_saved_is_told(visit: Open, server: Server) -> None:
     visitor = visit()
     page = visitor.page

@@ -70,7 +70,7 @@ export class MarkdownBody {
   }
 
   #finish(block) {
-    const element = this.#open ? this.#open.close() : h("div.block");
+    const element = this.#open ? this.#open.close(block) : h("div.block");
     if (!this.#open) this.element.append(element);
     this.#open = null;
     this.#count += 1;
@@ -106,7 +106,9 @@ class OpenBlock {
     if (fence === null && source.length <= LONGEST_LIVE) this.#schedule();
   }
 
-  close() {
+  // It shows all of its text until the server's HTML is there.
+  close(block) {
+    this.set(block, this.#code && "");
     this.#closed = true;
     clearTimeout(this.#timer);
     this.element.classList.remove("open");
@@ -118,7 +120,7 @@ class OpenBlock {
       this.#code = h("code");
       this.element.replaceChildren(box(this.#code, language));
     }
-    growPlain(this.#code, source.slice(source.indexOf("\n") + 1));
+    growPlain(this.#code, source.slice(source.indexOf("\n") + 1).replace(/(^|\n) {0,3}[`~]+\s*$/, "$1"));
   }
 
   #schedule() {
