@@ -18,6 +18,7 @@ pytestmark = pytest.mark.once
         ("turns", TURNS, 8),
         ("recovery", ["--sessions", "20", "--unfinished", "5"], 1),
         ("memory", ["--tokens", "3000"], 1),
+        ("search", ["--sessions", "20", "--turns", "2"], 2),
     ],
 )
 def test_a_benchmark_comes_to_its_verdict(part: str, options: list[str], targets: int) -> None:
