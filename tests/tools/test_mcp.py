@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,35 +31,16 @@ EVERYTHING = ROOT / ".cache/node/node_modules/@modelcontextprotocol/server-every
 START_S = 60
 
 
-def clock(mark: str = "none") -> McpServer:
-    """The server of times, written in Python; `mark` stands in its command line."""
-    return McpServer(
-        name="time", command=sys.executable, args=("-X", f"mark={mark}", "-m", "mcp_server_time")
-    )
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Servers]]:
-    """Start servers that are all gone after the test."""
-    started: list[Servers] = []
-
-    def begin(*settings: McpServer, first_delay_s: float = 0.1) -> Servers:
-        servers = Servers(settings, tmp_path, first_delay_s)
-        started.append(servers)
-        servers.start()
-        return servers
-
-    yield begin
-    for servers in started:
-        servers.close()
+MARK = f"mark={uuid.uuid4().hex}"
+CLOCK = McpServer(name="time", command=sys.executable, args=("-X", MARK, "-m", "mcp_server_time"))
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Tool]]:
-    """The tools of a running server of times, for tests that do it no harm."""
-    servers = Servers((clock(),), tmp_path_factory.mktemp("home"))
+def clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """A server of times, written in Python; MARK stands in its command line."""
+    servers = Servers((CLOCK,), tmp_path_factory.mktemp("home"), first_delay_s=0.1)
     servers.start()
-    yield ready(servers)
+    yield servers
     servers.close()
 
 
@@ -72,13 +53,14 @@ def ready(servers: Servers, name: str = "time") -> dict[str, Tool]:
     return servers.tools()
 
 
-def status(servers: Servers) -> ServerStatus:
-    [only] = servers.status()
-    return only
+def status(servers: Servers, name: str = "time") -> ServerStatus:
+    [found] = [server for server in servers.status() if server.name == name]
+    return found
 
 
-def test_tools_of_a_server_in_python_are_called(shared: dict[str, Tool], context: Context) -> None:
-    tools = shared
+@pytest.mark.once
+def test_tools_of_a_server_in_python_are_called(clock: Servers, context: Context) -> None:
+    tools = ready(clock)
     assert sorted(tools) == ["time.convert_time", "time.get_current_time"]
     tool = tools["time.get_current_time"]
     assert check(tool, {"timezone": "Asia/Tokyo"}) is None
@@ -92,56 +74,36 @@ def test_tools_of_a_server_in_python_are_called(shared: dict[str, Tool], context
         tool.run({"timezone": "Asia/Tokyo"}, context, cancel)
 
 
-def test_a_server_s_tools_are_asked_for_whatever_it_says(shared: dict[str, Tool]) -> None:
-    for tool in shared.values():
+@pytest.mark.once
+def test_a_server_s_tools_are_asked_for_whatever_it_says(clock: Servers) -> None:
+    for tool in ready(clock).values():
         verdict = decide(tool, {"timezone": "Asia/Tokyo"}, Tools(), granted=False)
         assert (verdict.kind, verdict.danger, verdict.subject) == ("ask", "execute", "time")
         assert "MCP server time" in verdict.rationale and "Asia/Tokyo" in verdict.rationale
         assert policy_of(tool, Tools(allow=("time.*",))) == "allow"
 
 
-def test_a_server_that_dies_is_started_again(start: Callable[..., Servers], context: Context) -> None:
-    mark = uuid.uuid4().hex
-    servers = start(clock(mark))
-    tool = ready(servers)["time.get_current_time"]
-    for lives in (2, 3):
-        [process] = processes(f"mark={mark} -m")
-        os.kill(process, signal.SIGKILL)
-        until(lambda lives=lives: (now := status(servers)).state == "ready" and now.starts == lives, START_S)
-        assert "Tokyo" in tool.run({"timezone": "Asia/Tokyo"}, context, Cancel())
-
-
 @pytest.mark.once
-def test_a_server_that_cannot_start_is_named_and_tried_ever_later(start: Callable[..., Servers]) -> None:
-    servers = start(McpServer(name="broken", command="no-such-program"))
-    later = until(lambda: [now for now in servers.status() if (now.next_start_s or 0) > 0.3], START_S)
-    assert later[0].state == "waiting" and later[0].starts >= 3
-    assert "no-such-program" in later[0].error
-    assert servers.tools() == {}
-
-
-@pytest.mark.once
-def test_a_server_that_ends_at_once_does_not_harm_another(
-    start: Callable[..., Servers], context: Context
-) -> None:
-    servers = start(McpServer(name="brief", command=sys.executable, args=("-c", "")), clock())
-    tools = ready(servers)
-    until(lambda: servers.status()[0].starts >= 2, START_S)
-    assert servers.status()[0].error
-    assert "Tokyo" in tools["time.get_current_time"].run({"timezone": "Asia/Tokyo"}, context, Cancel())
-
-
-@pytest.mark.once
-def test_a_helper_that_dies_is_started_again(start: Callable[..., Servers], context: Context) -> None:
-    mark = uuid.uuid4().hex
-    servers = start(clock(mark))
-    tool = ready(servers)["time.get_current_time"]
-    [server] = processes(f"mark={mark} -m")
+def test_a_helper_that_dies_is_started_again(clock: Servers, context: Context) -> None:
+    tool = ready(clock)["time.get_current_time"]
+    [server] = processes(f"{MARK} -m")
     helper = int(Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(helper, signal.SIGKILL)
-    until(lambda: processes(mark) == [])
-    ready(servers)
+    until(lambda: server not in processes(MARK))
+    ready(clock)
     assert "Tokyo" in tool.run({"timezone": "Asia/Tokyo"}, context, Cancel())
+
+
+@pytest.mark.once
+def test_a_close_leaves_no_process_and_no_way_back(clock: Servers, context: Context) -> None:
+    """The last of those that share these servers."""
+    tool = ready(clock)["time.get_current_time"]
+    clock.close()
+    assert processes(MARK) == []
+    clock.start()
+    assert status(clock).state == "waiting" and clock.tools() == {}
+    with pytest.raises(ToolError, match="not running"):
+        tool.run({"timezone": "Asia/Tokyo"}, context, Cancel())
 
 
 @pytest.mark.parametrize("said", [b"", b'{"text": "4'])
@@ -158,26 +120,12 @@ def test_an_answer_that_the_helper_s_death_cuts_off_is_told_as_that(
             servers.ask({"ask": "servers"}, Cancel(), 5)
 
 
-@pytest.mark.once
-def test_a_close_leaves_no_process_and_no_way_back(start: Callable[..., Servers], context: Context) -> None:
-    mark = uuid.uuid4().hex
-    servers = start(clock(mark))
-    tool = ready(servers)["time.get_current_time"]
-    servers.close()
-    assert processes(mark) == []
-    servers.start()
-    assert status(servers).state == "waiting" and servers.tools() == {}
-    with pytest.raises(ToolError, match="not running"):
-        tool.run({"timezone": "Asia/Tokyo"}, context, Cancel())
-
-
 PARENT = """
 import sys, time
 from pathlib import Path
 from timothy.config import McpServer
 from timothy.tools.mcp import Servers
-args = ("-X", "mark=" + sys.argv[1], "-m", "mcp_server_time")
-servers = Servers((McpServer(name="time", command=sys.executable, args=args),), Path("/"))
+servers = Servers((McpServer(name="half", command=sys.executable, args=tuple(sys.argv[1:])),), Path("/"))
 servers.start()
 while not servers.tools():
     time.sleep(0.05)
@@ -187,15 +135,15 @@ time.sleep(60)
 
 
 @pytest.mark.once
-def test_servers_die_with_this_process() -> None:
-    mark = uuid.uuid4().hex
-    parent = subprocess.Popen([sys.executable, "-c", PARENT, mark], cwd=ROOT, stdout=subprocess.PIPE)
+def test_servers_die_with_this_process(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PARENT, *server("half", tmp_path).args]
+    parent = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
     assert parent.stdout is not None
     with parent.stdout as said:
         assert said.readline() == b"ready\n"
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
-    until(lambda: processes(mark) == [])
+    until(lambda: processes(str(tmp_path)) == [])
 
 
 def test_without_servers_nothing_is_started(tmp_path: Path) -> None:
@@ -205,9 +153,10 @@ def test_without_servers_nothing_is_started(tmp_path: Path) -> None:
     servers.close()
 
 
-def test_a_missing_extra_is_named(start: Callable[..., Servers], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    servers = start(clock())
+    servers = Servers((CLOCK,), tmp_path)
+    servers.start()
     assert servers.status() == [ServerStatus("time", "waiting", error=MISSING)]
     assert servers.tools() == {}
 
@@ -246,7 +195,10 @@ PLANS: dict[str, dict[str, Any]] = {
     "hanging": {"hang": "initialize"},
     "noisy": {"noise": 5_000, "tools": [listed("never")]},
     "dying": {"tools": [listed("last")], "die": "tools/call"},
+    "mortal": {"tools": [listed("say")]},
 }
+BROKEN = McpServer(name="broken", command="no-such-program")
+BRIEF = McpServer(name="brief", command=sys.executable, args=("-c", ""))
 
 
 def server(name: str, folder: Path) -> McpServer:
@@ -260,17 +212,42 @@ def server(name: str, folder: Path) -> McpServer:
 def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """All those bad servers side by side."""
     folder = tmp_path_factory.mktemp("crowd")
-    servers = Servers(tuple(server(name, folder) for name in PLANS), folder, first_delay_s=0.1)
-    for name in ("bad", "half", "dying"):
+    settings = (BROKEN, BRIEF, *(server(name, folder) for name in PLANS))
+    servers = Servers(settings, folder, first_delay_s=0.1)
+    for name in ("bad", "half", "dying", "mortal"):
         ready(servers, name)
     yield servers
     servers.close()
 
 
+def test_a_server_that_cannot_start_is_named_and_tried_ever_later(crowd: Servers) -> None:
+    until(lambda: (now := status(crowd, "broken")).starts >= 3 and (now.next_start_s or 0) > 0.3, START_S)
+    broken = status(crowd, "broken")
+    assert broken.state == "waiting" and "no-such-program" in broken.error
+    assert not [name for name in crowd.tools() if name.startswith("broken.")]
+
+
+def test_a_server_that_ends_at_once_does_not_harm_another(crowd: Servers, context: Context) -> None:
+    until(lambda: status(crowd, "brief").starts >= 2 and status(crowd, "brief").error, START_S)
+    assert crowd.tools()["mortal.say"].run({"a": 1}, context, Cancel()) == '{"a": 1}'
+
+
+def test_a_server_that_dies_is_started_again(crowd: Servers, context: Context) -> None:
+    tool = ready(crowd, "mortal")["mortal.say"]
+    for lives in (2, 3):
+        [process] = {*processes("mortal.json")} & {*below(os.getpid())}
+        os.kill(process, signal.SIGKILL)
+        until(
+            lambda lives=lives: (now := status(crowd, "mortal")).state == "ready" and now.starts == lives,
+            START_S,
+        )
+        assert tool.run({"a": lives}, context, Cancel()) == json.dumps({"a": lives})
+
+
 def test_a_tool_that_no_model_could_call_is_left_out(crowd: Servers) -> None:
     names = [name for name in crowd.tools() if name.startswith("bad.") and "tool" not in name]
     assert names == ["bad.slow", "bad.foreign", "bad.deep"]
-    bad = {now.name: now for now in crowd.status()}["bad"]
+    bad = status(crowd, "bad")
     reasons = {
         "unusable name": 1,
         "name listed again": 1,
@@ -314,7 +291,7 @@ def test_an_answer_that_cannot_be_read_is_repaired_or_its_call_s_error(
     crowd: Servers, context: Context
 ) -> None:
     assert crowd.tools()["half.say"].run({}, context, Cancel()) == "cut \ufffd"
-    until(lambda: "cannot be read" in {now.name: now for now in crowd.status()}["unreadable"].error, START_S)
+    until(lambda: "cannot be read" in status(crowd, "unreadable").error, START_S)
 
 
 def test_a_server_that_prints_too_much_that_is_no_message_is_ended(crowd: Servers) -> None:
@@ -325,7 +302,7 @@ def test_a_server_that_prints_too_much_that_is_no_message_is_ended(crowd: Server
 
 
 def test_a_server_that_hangs_at_its_start_holds_no_other_up(crowd: Servers) -> None:
-    assert {now.name: now for now in crowd.status()}["hanging"].state != "ready"
+    assert status(crowd, "hanging").state != "ready"
 
 
 def test_a_server_that_dies_within_a_call_may_have_run_it(crowd: Servers, context: Context) -> None:
@@ -342,19 +319,51 @@ def test_the_program_that_checks_is_started_again(crowd: Servers) -> None:
     assert programs and "does not match" in (check(slow, {"text": "b"}) or "")
 
 
-@pytest.fixture
-def everything() -> Path:
-    """The server of everything, written in Node."""
+@pytest.fixture(scope="module")
+def port() -> int:
+    """Where the server over HTTP is, when it is there."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Servers]:
+    """The server of everything, written in Node, twice: over stdio and, for whoever starts it, over HTTP."""
     if not EVERYTHING.exists():
         missing("the MCP server in Node is not installed (see scripts/test)")
-    return EVERYTHING
+    node = McpServer(name="node", command="node", args=(str(EVERYTHING), "stdio"))
+    web = McpServer(name="web", url=f"http://127.0.0.1:{port}/mcp")
+    servers = Servers((node, web), tmp_path_factory.mktemp("home"), first_delay_s=0.1)
+    servers.start()
+    yield servers
+    servers.close()
 
 
 @pytest.mark.node
-def test_tools_of_a_server_in_node_are_called_and_cancelled(
-    start: Callable[..., Servers], context: Context, everything: Path
-) -> None:
-    tools = ready(start(McpServer(name="node", command="node", args=(str(everything), "stdio"))), "node")
+def test_a_server_over_http_comes_and_goes(everything: Servers, port: int, context: Context) -> None:
+    until(lambda: (now := status(everything, "web")).state == "waiting" and now.starts, START_S)
+    node = subprocess.Popen(
+        ["node", str(EVERYTHING), "streamableHttp"],
+        env={**os.environ, "PORT": str(port)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        tool = ready(everything, "web")["web.echo"]
+        assert tool.danger == "network"
+        assert tool.run({"message": "over HTTP"}, context, Cancel()) == "Echo: over HTTP"
+    finally:
+        node.kill()
+        node.wait()
+    with pytest.raises(ToolError, match=r"web died during the call|web cannot be reached"):
+        tool.run({"message": "nobody there"}, context, Cancel())
+    until(lambda: (now := status(everything, "web")).state == "waiting" and now.error, START_S)
+
+
+@pytest.mark.node
+def test_tools_of_a_server_in_node_are_called_and_cancelled(everything: Servers, context: Context) -> None:
+    tools = ready(everything, "node")
     assert tools["node.echo"].run({"message": "hello"}, context, Cancel()) == "Echo: hello"
     assert "is 5" in tools["node.get-sum"].run({"a": 2, "b": 3}, context, Cancel())
     assert "[image image/png, " in tools["node.get-tiny-image"].run({}, context, Cancel())
@@ -366,30 +375,3 @@ def test_tools_of_a_server_in_node_are_called_and_cancelled(
         tools["node.trigger-long-running-operation"].run({"duration": 30, "steps": 30}, context, cancel)
     assert time.monotonic() - began < 20
     timer.join()
-
-
-@pytest.mark.node
-def test_a_server_over_http_comes_and_goes(
-    start: Callable[..., Servers], context: Context, everything: Path
-) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    servers = start(McpServer(name="web", url=f"http://127.0.0.1:{port}/mcp"))
-    until(lambda: status(servers).state == "waiting" and status(servers).error, START_S)
-    node = subprocess.Popen(
-        ["node", str(everything), "streamableHttp"],
-        env={**os.environ, "PORT": str(port)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        tool = ready(servers, "web")["web.echo"]
-        assert tool.danger == "network"
-        assert tool.run({"message": "over HTTP"}, context, Cancel()) == "Echo: over HTTP"
-    finally:
-        node.kill()
-        node.wait()
-    with pytest.raises(ToolError, match=r"web died during the call|web cannot be reached"):
-        tool.run({"message": "nobody there"}, context, Cancel())
-    until(lambda: status(servers).state == "waiting" and status(servers).error, START_S)
