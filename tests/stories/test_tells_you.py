@@ -14,10 +14,18 @@ from tests.stories.server import Server, eventually
 WRITE = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
 
 
+@pytest.fixture(scope="module")
+def server(shared_servers: Start, provider: FakeProvider) -> Server:
+    """One of this module's own: what others leave behind would be told, too."""
+    return shared_servers(TIMERS + entry(provider))
+
+
 @pytest.fixture
-def listener() -> Iterator[Listener]:
+def listener(server: Server) -> Iterator[Listener]:
+    """It hears of this server only what is set by the test."""
     with Listener() as running:
         yield running
+        set_to(server, webhook=None, ntfy=None)
 
 
 def unwatched(server: Server, provider: FakeProvider, behaviour: Behaviour | str) -> str:
@@ -28,10 +36,9 @@ def unwatched(server: Server, provider: FakeProvider, behaviour: Behaviour | str
 
 
 def test_an_unwatched_turn_tells_how_it_ended(
-    servers: Start, provider: FakeProvider, listener: Listener
+    server: Server, provider: FakeProvider, listener: Listener
 ) -> None:
-    notify = f'[notify]\nwebhook = "{listener.url}/hook"\nntfy = "{listener.url}/topic"\n'
-    server = servers(TIMERS + notify + entry(provider))
+    set_to(server, webhook=f"{listener.url}/hook", ntfy=f"{listener.url}/topic")
     session = unwatched(server, provider, Behaviour(text="all well"))
     eventually(lambda: len(listener.calls) == 2)
     hook, topic = sorted(listener.calls)
@@ -47,18 +54,20 @@ def test_an_unwatched_turn_tells_how_it_ended(
 
 
 def test_a_turn_that_waits_for_a_person_says_for_what(
-    servers: Start, provider: FakeProvider, listener: Listener
+    server: Server, provider: FakeProvider, listener: Listener
 ) -> None:
-    server = servers(TIMERS + f'[notify]\nwebhook = "{listener.url}/hook"\n' + entry(provider))
+    set_to(server, webhook=f"{listener.url}/hook")
     session = unwatched(server, provider, Behaviour(tools=(WRITE,), text="done"))
     eventually(lambda: listener.calls)
     told = json.loads(listener.calls[0][2])
     assert (told["event"], told["session_id"]) == ("waiting", session)
     assert told["text"].startswith("write_file: ")
+    set_to(server, webhook=None)
+    server.stop(session)
 
 
-def test_a_watched_turn_calls_nobody(servers: Start, provider: FakeProvider, listener: Listener) -> None:
-    server = servers(TIMERS + f'[notify]\nwebhook = "{listener.url}/hook"\n' + entry(provider))
+def test_a_watched_turn_calls_nobody(server: Server, provider: FakeProvider, listener: Listener) -> None:
+    set_to(server, webhook=f"{listener.url}/hook")
     provider.behave("fake", Behaviour(hold="end"), Behaviour())
     tab = server.send(server.session(), "hi")
     tab.until("text_delta")
@@ -70,11 +79,12 @@ def test_a_watched_turn_calls_nobody(servers: Start, provider: FakeProvider, lis
 
 
 def test_an_address_that_fails_costs_no_turn_anything(
-    servers: Start, provider: FakeProvider, listener: Listener
+    server: Server, provider: FakeProvider, listener: Listener
 ) -> None:
-    server = servers(TIMERS + f'[notify]\nwebhook = "{listener.url}/broken"\n' + entry(provider))
+    set_to(server, webhook=f"{listener.url}/broken")
+    before = len(server.words())
     session = unwatched(server, provider, Behaviour())
-    eventually(lambda: "the notification to" in server.words())
+    eventually(lambda: "the notification to" in server.words()[before:])
     assert server.read(session)["items"][-1]["kind"] == "assistant"
 
 
@@ -91,9 +101,8 @@ def hooked(listener: Listener) -> list[tuple[str, str]]:
 
 
 def test_an_address_that_is_set_is_called_from_then_on_when_a_turn_ends_fails_or_waits(
-    servers: Start, provider: FakeProvider, listener: Listener
+    server: Server, provider: FakeProvider, listener: Listener
 ) -> None:
-    server = servers(TIMERS + entry(provider))
     server.idle(unwatched(server, provider, Behaviour(text="nobody hears this")))
     set_to(server, webhook=f"{listener.url}/hook", ntfy=f"{listener.url}/topic")
     unwatched(server, provider, Behaviour(text="all well"))
@@ -110,61 +119,9 @@ def test_an_address_that_is_set_is_called_from_then_on_when_a_turn_ends_fails_or
     assert len(listener.calls) == 6
 
 
-def test_addresses_outlive_a_kill_and_so_does_their_removal(
-    servers: Start, provider: FakeProvider, listener: Listener
-) -> None:
-    server = servers(TIMERS + entry(provider))
-    shown = set_to(server, webhook=f"{listener.url}/hook", ntfy=f"{listener.url}/topic")
-    server.kill()
-    server.start()
-    assert server.get("/v1/notifications") == shown
-    unwatched(server, provider, Behaviour())
-    eventually(lambda: len(listener.calls) == 2)
-    assert set_to(server, ntfy=None)["webhook"] == shown["webhook"]
-    server.kill()
-    server.start()
-    assert server.get("/v1/notifications") == {**shown, "ntfy": None}
-
-
-def test_a_turn_that_a_crash_ended_is_told_of_by_the_next_start(
-    servers: Start, provider: FakeProvider, listener: Listener
-) -> None:
-    server = servers(TIMERS + entry(provider))
-    set_to(server, webhook=f"{listener.url}/hook")
-    provider.behave("fake", Behaviour(hold="end"))
-    session = server.session("half a story")
-    server.send(session).until("text_delta")
-    server.kill()
-    server.start()
-    eventually(lambda: listener.calls)
-    told = json.loads(listener.calls[0][2])
-    assert (told["event"], told["session_id"], told["title"]) == ("interrupted", session, "half a story")
-
-
-def test_the_addresses_of_the_file_go_on_beside_those_that_are_set(
-    servers: Start, provider: FakeProvider, listener: Listener
-) -> None:
-    file = f'[notify]\nwebhook = "{listener.url}/file"\n'
-    server = servers(TIMERS + file + entry(provider))
-    configured = {"webhook": f"{listener.url}/file", "ntfy": None, "always": False}
-    nothing = {"webhook": None, "ntfy": None, "configured": configured}
-    assert server.get("/v1/notifications") == nothing
-    set_to(server, webhook=f"{listener.url}/set")
-    unwatched(server, provider, Behaviour())
-    eventually(lambda: len(listener.calls) == 2)
-    assert sorted(hooked(listener)) == [("/file", "completed"), ("/set", "completed")]
-    listener.calls.clear()
-    set_to(server, webhook=f"{listener.url}/file")  # the same address twice is one address
-    results = server.call("POST", "/v1/notifications/test").json()["results"]
-    assert [(one["address"], one["source"]) for one in results] == [(f"{listener.url}/file", "configuration")]
-    assert set_to(server, webhook=None) == nothing
-    assert hooked(listener) == [("/file", "test")]
-
-
 def test_a_test_says_what_came_back_from_every_address(
-    servers: Start, provider: FakeProvider, listener: Listener
+    server: Server, provider: FakeProvider, listener: Listener
 ) -> None:
-    server = servers(TIMERS + entry(provider))
     assert server.call("POST", "/v1/notifications/test").json() == {"results": []}
     set_to(server, webhook=f"{listener.url}/broken", ntfy=f"{listener.url}/topic")
     answer = server.call("POST", "/v1/notifications/test")
@@ -176,6 +133,50 @@ def test_a_test_says_what_came_back_from_every_address(
     assert told["/topic"][0] == "A test from Timothy"
     sent = json.loads(told["/broken"][1])
     assert (sent["event"], sent["session_id"], sent["turn_id"]) == ("test", None, None)
+    before = len(server.words())
     unwatched(server, provider, Behaviour())
-    eventually(lambda: "it answered 500" in server.words())
+    eventually(lambda: "it answered 500" in server.words()[before:])
     assert "/broken" not in server.words()  # where an address has its secret
+
+
+def test_addresses_outlive_a_kill_and_hear_of_the_turn_that_it_ended(
+    server: Server, provider: FakeProvider, listener: Listener
+) -> None:
+    shown = set_to(server, webhook=f"{listener.url}/hook", ntfy=f"{listener.url}/topic")
+    provider.behave("fake", Behaviour(hold="end"))
+    session = server.session("half a story")
+    server.send(session).until("text_delta")
+    server.kill()
+    server.start()
+    assert server.get("/v1/notifications") == shown
+    eventually(lambda: len(listener.calls) == 2)
+    [told] = [json.loads(body) for path, _, body in listener.calls if path == "/hook"]
+    assert (told["event"], told["session_id"], told["title"]) == ("interrupted", session, "half a story")
+
+
+def test_a_removal_outlives_a_kill_and_the_addresses_of_the_file_go_on_beside_those_that_are_set(
+    server: Server, provider: FakeProvider, listener: Listener
+) -> None:
+    """The last of this module: from here on the server has such a file."""
+    set_to(server, webhook=f"{listener.url}/set", ntfy=f"{listener.url}/removed")
+    assert set_to(server, ntfy=None)["webhook"] == f"{listener.url}/set"
+    file = f'[notify]\nwebhook = "{listener.url}/file"\nntfy = "{listener.url}/topic"\n'
+    server.kill()
+    (server.home / "timothy.toml").write_text(TIMERS + file + entry(provider))
+    server.start()
+    configured = {"webhook": f"{listener.url}/file", "ntfy": f"{listener.url}/topic", "always": False}
+    nothing = {"webhook": None, "ntfy": None, "configured": configured}
+    assert server.get("/v1/notifications") == {**nothing, "webhook": f"{listener.url}/set"}
+    unwatched(server, provider, Behaviour(text="all well"))
+    eventually(lambda: len(listener.calls) == 3)
+    assert sorted(hooked(listener)) == [("/file", "completed"), ("/set", "completed")]
+    assert ("/topic", "Timothy answered", "all well") in listener.calls
+    listener.calls.clear()
+    set_to(server, webhook=f"{listener.url}/file")  # the same address twice is one address
+    results = server.call("POST", "/v1/notifications/test").json()["results"]
+    assert [(one["address"], one["source"]) for one in results] == [
+        (f"{listener.url}/file", "configuration"),
+        (f"{listener.url}/topic", "configuration"),
+    ]
+    assert set_to(server, webhook=None) == nothing
+    assert hooked(listener) == [("/file", "test")]
