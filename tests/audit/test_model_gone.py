@@ -7,14 +7,14 @@ from tests.stories.conftest import TIMERS, Start, entry
 from tests.stories.server import Server
 
 
-@pytest.fixture
-def after(servers: Start, provider: FakeProvider) -> tuple[Server, str, str]:
+@pytest.fixture(scope="module")
+def after(shared_servers: Start, provider: FakeProvider) -> tuple[Server, str, str]:
     """A server that offers `other` alone, a session and its turn, whose message asked for `fake`."""
     provider.behave("fake", Behaviour(tokens=2, end="cut"))
-    server = servers(TIMERS + entry(provider))
+    server = shared_servers(TIMERS + entry(provider))
     session = server.session()
     turn_id = server.send(session, "once", "fake", Idempotency_Key="k1").rest().turn_id
-    server.terminate()
+    server.kill()
     (server.home / "timothy.toml").write_text(TIMERS + entry(provider, "other"))
     return server.start(), session, turn_id
 
