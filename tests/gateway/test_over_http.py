@@ -9,6 +9,7 @@ from tests.gateway.conftest import REQUEST, Reading, attempts, entries, is_text,
 from timothy.cancel import Cancel
 from timothy.conversation import Call, Message, ModelRequest
 from timothy.events import AttemptEnded, Done, Error, Failover, Retry, Status, TextDelta, ToolCall
+from timothy.gateway import chain
 
 
 def is_waiting(event):
@@ -80,20 +81,24 @@ def test_a_provider_that_stays_silent_is_given_up_by_name(provider, opened):
     assert error.code == "provider_stalled"
 
 
-def test_an_unreachable_provider_is_tried_again_and_then_named(provider, opened):
-    chain = entries(provider, "normal")
+def test_an_unreachable_provider_is_tried_again_and_then_named(provider, opened, monkeypatch):
+    monkeypatch.setattr(chain, "RETRY_DELAYS_S", (0.05, 0.1))
+    unreachable = entries(provider, "normal")
     provider.stop()
-    events = Reading(opened(chain)).end()
-    assert [event.attempt for event in events if isinstance(event, Retry)] == [2, 3]
+    events = Reading(opened(unreachable)).end()
+    assert [event for event in events if isinstance(event, Retry)] == [
+        Retry(2, 50, "provider_unreachable"),
+        Retry(3, 100, "provider_unreachable"),
+    ]
     assert events[-1].code == "provider_unreachable"
 
 
 def test_retry_after_as_a_header_is_waited_for(provider, opened):
-    provider.behave("m", "rate-limited", "normal", retry_after="1")
+    provider.behave("m", "rate-limited", "normal", retry_after="0.6")
     began = time.monotonic()
     events = Reading(opened(entries(provider, "m"))).end()
-    assert Retry(2, 1000, "rate_limited") in events
-    assert (events[-1], time.monotonic() - began > 0.99) == (Done("stop"), True)
+    assert Retry(2, 600, "rate_limited") in events
+    assert (events[-1], time.monotonic() - began > 0.59) == (Done("stop"), True)
 
 
 @pytest.mark.parametrize("hold", ["headers", 0, 2, "end"])
