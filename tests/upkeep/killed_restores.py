@@ -7,6 +7,7 @@ A step is whatever touches the disk by name. Each line: the step, "old", "new" o
 
 import hashlib
 import os
+import re
 import shutil
 import sqlite3
 import sys
@@ -23,13 +24,13 @@ def restore(home: Path, backup: Path, step: int) -> int:
     """Restore in a child that dies before its step number `step`; the child's exit status."""
     child = os.fork()
     if child == 0:
-        left = step
+        more = step
 
         def die(event: str, _: object) -> None:
-            nonlocal left
+            nonlocal more
             if event in STEPS:
-                left -= 1
-                if left == 0:
+                more -= 1
+                if more == 0:
                     os._exit(KILLED)
 
         sys.addaudithook(die)
@@ -56,18 +57,28 @@ def state(home: Path, old: list[object], new: list[object]) -> str:
     return str(broken or {str(old): "old", str(new): "new"}.get(str(found), "neither"))
 
 
+def left(home: Path) -> frozenset[tuple[str, int]]:
+    """What lies in the home: the name of each file, without the time in it, and its size."""
+    found = (path for path in home.rglob("*") if path.is_file())
+    return frozenset((re.sub(r"[0-9TZ-]{10,}", "", path.name), path.stat().st_size) for path in found)
+
+
 def main(folder: Path, backup: Path, original: Path) -> None:
     """Kill at step 1, 2, 3 ... until a restore comes to its end."""
     old, new = rows(original / "timothy.db"), rows(backup)
     status, step = KILLED, 0
+    seen = set[frozenset[tuple[str, int]]]()
     while status == KILLED:
         step += 1
         home = folder / f"home{step}"
         shutil.copytree(original, home)
         status = restore(home, backup, step)
-        print(step, state(home, old, new))
-        if status == KILLED and state(home, old, new) == "old":  # what was left behind is in nobody's way
+        remains, found = left(home), state(home, old, new)
+        print(step, found)
+        if status == KILLED and found == "old" and remains not in seen:
+            # what was left behind is in nobody's way
             assert restore(home, backup, 0) == DONE and state(home, old, new) == "new"
+        seen.add(remains)
         shutil.rmtree(home)
 
 

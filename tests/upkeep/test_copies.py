@@ -229,6 +229,7 @@ def test_a_damaged_log_is_set_aside_as_it_is_and_replaced(home: Path, tmp_path: 
     assert examine(home) == []
 
 
+@pytest.mark.once
 def test_a_restore_that_is_killed_at_any_step_leaves_a_whole_log(home: Path, tmp_path: Path) -> None:
     attach(home, "both")
     copies.backup(home, tmp_path / "copy.db")
@@ -258,6 +259,7 @@ main()
 """
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("command", ["backup", "restore"])
 def test_a_disk_that_is_too_small_is_told_of_and_nothing_is_left_behind(
     home: Path, tmp_path: Path, command: str
