@@ -26,7 +26,7 @@ STORY = "Tell me a very long story about a dog and a cat."
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory, weights: Path) -> Iterator[local.Driver]:
-    """One loaded model for the tests that leave it alive."""
+    """One loaded model; an attempt loads it again should it be dead."""
     with closing(made(tmp_path_factory.mktemp("home"), weights)) as driver:
         collected(driver, "Hi", 1)
         yield driver
@@ -96,9 +96,10 @@ def test_the_first_attempt_shows_the_loading_and_then_answers(own_driver: local.
     assert isinstance(events[-1], Done | Error)
 
 
+@pytest.mark.once
 def test_the_state_says_what_the_model_does_before_and_after_its_first_use(own_driver: local.Driver) -> None:
     assert own_driver.state() == "SmolLM2-135M-Instruct.Q4_1.gguf, 98 MB, loads at the first message"
-    list(own_driver.stream(asked("Say hello."), Cancel()))
+    collected(own_driver, "Say hello.", 1)
     assert own_driver.state().endswith("98 MB, ready")
     os.kill(pid(own_driver), signal.SIGKILL)
     eventually(lambda: own_driver.state().endswith("loads at the first message"))
@@ -130,6 +131,7 @@ def test_a_reader_that_leaves_while_the_prompt_is_read_frees_the_model(driver: l
     eventually(lambda: not busy(driver), 5)
 
 
+@pytest.mark.once
 def test_a_prompt_over_the_window_names_both_numbers(driver: local.Driver) -> None:
     error = collected(driver, "word " * 3000)[-1]
     assert isinstance(error, Error)
@@ -137,6 +139,7 @@ def test_a_prompt_over_the_window_names_both_numbers(driver: local.Driver) -> No
     assert error.prompt_tokens is not None and error.prompt_tokens > 3000
 
 
+@pytest.mark.once
 def test_an_answer_that_reaches_its_limit_is_incomplete(tmp_path: Path, driver: local.Driver) -> None:
     with closing(local.Driver(settings(max_tokens=5), tmp_path)) as limited:
         limited._child = driver._child
@@ -171,15 +174,17 @@ def test_two_first_attempts_load_one_model(own_driver: local.Driver) -> None:
 
 
 def test_a_model_killed_in_mid_answer_is_a_cut_stream_and_the_next_attempt_starts_it_again(
-    own_driver: local.Driver,
+    driver: local.Driver,
 ) -> None:
     events: list[Event] = []
-    for event in own_driver.stream(asked(STORY), Cancel()):
+    for event in driver.stream(asked(STORY), Cancel()):
         events.append(event)
         if isinstance(event, TextDelta) and sum(isinstance(event, TextDelta) for event in events) == 3:
-            os.kill(pid(own_driver), signal.SIGKILL)
-    assert events[-1] == Error("stream_cut", "the model's process ended (signal 9)", True)
-    again = collected(own_driver, "Hi", 1)
+            os.kill(pid(driver), signal.SIGKILL)
+    error = events[-1]
+    assert isinstance(error, Error) and (error.code, error.retryable) == ("stream_cut", True)
+    assert error.message.startswith("the model's process ended (signal 9)")
+    again = collected(driver, "Hi", 1)
     assert isinstance(again[0], Status)
     assert any(isinstance(event, TextDelta) for event in again), again
 
@@ -221,6 +226,7 @@ def test_a_close_while_the_model_loads_ends_the_attempt_by_name(tmp_path: Path, 
         assert isinstance(error, Error) and "shuts down" in error.message
 
 
+@pytest.mark.once
 def test_without_weights_the_failure_says_what_to_do(tmp_path: Path, weights: Path) -> None:
     with closing(local.Driver(EMBEDDED, tmp_path)) as driver:
         (error,) = collected(driver, "Hi")
@@ -242,6 +248,7 @@ def test_without_the_engine_the_failure_says_what_to_do(
     assert "pip install 'timothy[local]'" in error.message
 
 
+@pytest.mark.once
 def test_the_history_of_another_model_with_tools_is_taken_too(driver: local.Driver) -> None:
     call = Call("1", "calculate", {"expression": "6*7"})
     request = ModelRequest(
