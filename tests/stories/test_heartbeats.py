@@ -1,9 +1,8 @@
 """No stream is silent for longer than promised, whatever the turn waits for; a heartbeat is one line."""
 
 import itertools
+import threading
 import time
-
-import pytest
 
 from tests.fakes.provider import Behaviour, FakeProvider
 from tests.stories.server import Server
@@ -23,31 +22,45 @@ WAITS = {
 }
 
 
-@pytest.mark.parametrize("wait", WAITS)
-def test_a_silent_stream_beats(server: Server, provider: FakeProvider, wait: str) -> None:
-    provider.behave("fake", WAITS[wait])
-    session = server.session()
-    tab = server.send(session)
-    for stream in (tab, server.live(session)):
-        lines = stream.lines()
-        times = [time.monotonic()]
-        pings = 0
-        while pings < 3:
+def test_a_silent_stream_beats_whatever_it_waits_for(server: Server, provider: FakeProvider) -> None:
+    """All the waits at the same time, each watched by its sender and by another."""
+    sessions = [server.session() for _ in WAITS]
+    gaps: dict[str, list[float]] = {}
+    watchers = []
+    for number, wait in enumerate(WAITS):
+        session = sessions[number]
+        provider.behave("fake", WAITS[wait])
+        tab = server.send(session)
+        provider.wait_request("fake", number + 1)  # it has its behaviour
+        for stream, name in ((tab, wait), (server.live(session), f"{wait}, seen by another")):
+            watchers.append(threading.Thread(target=watch, args=(stream, name, gaps)))
+            watchers[-1].start()
+    for watcher in watchers:
+        watcher.join()
+    assert len(gaps) == 2 * len(WAITS)
+    assert {name: most for name, between in gaps.items() if (most := max(between)) > BEAT_S + LATE_S} == {}
+    assert {server.stop(session).status_code for session in sessions} == {200}
+
+
+def watch(stream: Stream, name: str, gaps: dict[str, list[float]]) -> None:
+    """The seconds between what comes, until three heartbeats have come."""
+    lines = stream.lines()
+    times = [time.monotonic()]
+    pings = 0
+    while pings < 3:
+        line = next(lines)
+        times.append(time.monotonic())
+        pings += line == b": ping\n"
+        if line.startswith(b":"):
+            continue
+        while line != b"\n":  # a frame is three lines, and nothing lies between them
             line = next(lines)
-            times.append(time.monotonic())
-            pings += line == b": ping\n"
-            if line.startswith(b":"):
-                continue
-            while line != b"\n":  # a frame is three lines, and nothing lies between them
-                line = next(lines)
-        gaps = [after - before for before, after in itertools.pairwise(times)]
-        assert max(gaps) <= BEAT_S + LATE_S, gaps
-    assert server.stop(session).status_code == 200
+    gaps[name] = [after - before for before, after in itertools.pairwise(times)]
 
 
 def test_a_stream_that_talks_beats_too(server: Server, provider: FakeProvider) -> None:
     """A comment at least so often "from the first byte on": whoever counts comments is not let down."""
-    provider.behave("fake", tokens=100, delay_s=0.02)
+    provider.behave("fake", tokens=75, delay_s=0.02)
     tab = server.send(server.session()).rest()
     assert tab.end == "done"
     times = [at for at, _ in tab.comments]
