@@ -26,12 +26,12 @@ def test_a_proxy_that_cuts_idle_connections_has_nothing_to_cut(
     server: Server, provider: FakeProvider
 ) -> None:
     """A model that thinks in silence for longer than the proxy's patience."""
-    provider.behave("fake", tokens=2, delay_s=0.9)
+    provider.behave("fake", tokens=1, delay_s=1.3)
     with IdleCutter(int(server.url.rpartition(":")[2]), idle_s=0.75) as proxy:
         tab = through(proxy, server, server.session()).rest()
-        assert (tab.end, tab.text) == ("done", "t0 t1 ")
+        assert (tab.end, tab.text) == ("done", "t0 ")
         assert proxy.cuts == 0
-        assert [line for _, line in tab.comments].count(b": ping\n") >= 3
+        assert [line for _, line in tab.comments].count(b": ping\n") >= 2
 
 
 def test_a_proxy_that_cuts_all_the_same_costs_the_viewer_alone(
@@ -124,14 +124,14 @@ def test_a_gateway_that_dies_after_text_is_named(
 def test_a_ceiling_that_fires_as_the_end_comes_makes_one_end(hasty: Server, provider: FakeProvider) -> None:
     """The provider's last word, aimed at the very moment of the ceiling, again and again."""
     ends = []
-    for number in range(5):
+    for number in range(3):
         provider.behave("fake", tokens=2, hold="end")
         session = hasty.session()
         began = time.monotonic()
         tab = hasty.send(session)
         while tab.text != "t0 t1 ":
             tab.until("text_delta")
-        time.sleep(max(0.0, began + CEILING_S - 0.004 + number * 0.002 - time.monotonic()))
+        time.sleep(max(0.0, began + CEILING_S - 0.004 + number * 0.004 - time.monotonic()))
         provider.release("fake")
         ends.append(tab.rest().end)
         evidence = hasty.evidence(session, tab.turn_id)
