@@ -19,9 +19,31 @@ from tests.stories.wire import Stream
 ASK = {"name": "write_file", "arguments": {"path": "a", "content": "b"}}
 
 
-def test_a_signal_ends_every_turn_with_evidence(servers: Start, provider: FakeProvider) -> None:
+@pytest.fixture(scope="module")
+def house(shared_servers: Start, provider: FakeProvider) -> Server:
+    """A server that each of these tests leaves running, or starts."""
+    return shared_servers(TIMERS + entry(provider))
+
+
+def test_a_second_server_on_the_same_home_says_who_holds_it(house: Server) -> None:
+    assert house.process is not None
+    assert f"process {house.process.pid}" in house.refused()
+    assert house.send(house.session()).rest().end == "done"
+
+
+def test_a_port_that_is_taken_stops_the_start_and_leaves_the_home_free(house: Server) -> None:
+    began = time.monotonic()
+    assert house.terminate() == 0
+    assert time.monotonic() - began < 6, "an idle server waits for no grace"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert port in house.refused("--port", port)
+    assert house.start().get("/v1/permissions/pending") == {"pending": []}
+
+
+def test_a_signal_ends_every_turn_with_evidence(house: Server, provider: FakeProvider) -> None:
     """One that speaks, one that has said nothing, one that waits for a person."""
-    server = servers(TIMERS + entry(provider))
+    server = house
     turns = dict(running(server, provider))
     began = time.monotonic()
     assert server.process is not None
@@ -55,16 +77,7 @@ def running(server: Server, provider: FakeProvider) -> Iterator[tuple[str, Strea
         yield session, tab
 
 
-def test_a_second_server_on_the_same_home_says_who_holds_it(servers: Start, provider: FakeProvider) -> None:
-    server = servers(TIMERS + entry(provider))
-    assert server.process is not None
-    assert f"process {server.process.pid}" in server.refused()
-    assert server.send(server.session()).rest().end == "done"
-    began = time.monotonic()
-    assert server.terminate() == 0
-    assert time.monotonic() - began < 6, "an idle server waits for no grace"
-
-
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("config", "words"),
     [
@@ -78,14 +91,6 @@ def test_a_wrong_configuration_stops_the_start_and_is_named(
     said = servers(config, running=False).refused()
     for word in words:
         assert word in said
-
-
-def test_a_port_that_is_taken_stops_the_start_and_leaves_the_home_free(servers: Start) -> None:
-    server = servers(TIMERS, running=False)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        assert port in server.refused("--port", port)
-    assert server.start().get("/v1/sessions") == {"sessions": [], "next_cursor": None}
 
 
 @pytest.mark.once
