@@ -222,6 +222,8 @@ def test_a_stream_that_died_in_its_sleep_is_taken_up_when_somebody_looks(visit: 
     visitor.page.clock.run_for(500)
     visitor.sees("Here are words")
     visitor.page.evaluate("window.isDead = true")
+    heard = server.read(session)["turn"]["last_seq"]
+    eventually(lambda: server.read(session)["turn"]["last_seq"] > heard)
     visitor.page.clock.run_for(4000)
     shown = len(visitor.answer())
     visitor.hide(True)
