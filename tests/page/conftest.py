@@ -55,7 +55,7 @@ def script(home: Path) -> dict[str, Any]:
     rules: list[tuple[str, list[dict[str, Any]]]] = [
         *gates,
         ("endlessly", [{"text": "Here are words ", "repeat": 10_000, "delay_s": 0.05}]),
-        ("slowly", [{"text": word + " ", "delay_s": 0.03} for word in (WORDS * 4).split()]),
+        ("slowly", [{"text": word + " ", "delay_s": 0.01} for word in (WORDS * 4).split()]),
         ("markdown", [{"text": MARKDOWN}]),
         ("hostile", [{"text": text + "\n\n"} for text in HOSTILE]),
         ("megabyte", [{"text": LINE, "repeat": 2_300}]),
