@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
-TURNS = ["--tokens", "1000", "--turns", "3", "--seconds", "0.5", "--rounds", "1", "--together", "2"]
+TURNS = ["--tokens", "200", "--turns", "2", "--seconds", "0.2", "--rounds", "1", "--together", "2"]
 
 pytestmark = pytest.mark.once
 
