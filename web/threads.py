@@ -18,6 +18,7 @@ from web.serve import check_host, link, shut_down
 from web.signals import on_signals
 
 SIGNAL_CHECK_S = 0.2
+POLL_S = 0.05  # how long the end of listening may take
 
 
 class _Ending(io.BufferedReader):
@@ -72,7 +73,7 @@ def main(host: str, port: int, config_file: Path | None, home: Path) -> None:
         server.daemon_threads = True
         stopping = threading.Event()
         on_signals(stopping)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(POLL_S,), daemon=True).start()
         click.echo(f"Timothy listens: {link(host, server.server_port, token)}")
         while not stopping.wait(SIGNAL_CHECK_S):
             pass  # a signal that another thread took is handled here, but does not end this wait
