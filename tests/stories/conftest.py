@@ -77,9 +77,11 @@ def _servers(world: str, folder: Path) -> Iterator[Start]:
         return server.start() if running else server
 
     yield start
-    for server in started:
-        if server.process is not None:
-            server.terminate()
+    running = [server for server in started if server.process is not None]
+    for server in running:
+        server.ask_to_end()
+    for server in running:
+        server.wait()
     for server in started:
         if (server.home / "timothy.db").exists():
             _check(server)

@@ -73,6 +73,10 @@ class Server:
         """SIGTERM; the exit status."""
         return self._end(signal.SIGTERM)
 
+    def ask_to_end(self) -> None:
+        """SIGTERM, unless the process is over; `wait` for its end."""
+        self._signal(signal.SIGTERM)
+
     def wait(self) -> int:
         """Wait for the process to end by itself; its exit status (-9 after a kill)."""
         assert self.process is not None and self.process.stdout is not None
@@ -81,10 +85,13 @@ class Server:
         return status
 
     def _end(self, number: signal.Signals) -> int:
+        self._signal(number)
+        return self.wait()
+
+    def _signal(self, number: signal.Signals) -> None:
         assert self.process is not None
         if self.process.poll() is None:
             self.process.send_signal(number)
-        return self.wait()
 
     # --- the API ---------------------------------------------------------------------------------------
 
