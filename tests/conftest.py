@@ -21,7 +21,7 @@ MARKERS = {
     "node": "needs Node; runs once",
 }
 PROGRAMS = {
-    "browser": ("chromium", "chromium-browser", "google-chrome"),
+    "browser": ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"),
     "node": ("node", "nodejs"),
 }
 
