@@ -139,11 +139,12 @@ def check_tools(rows: list[dict[str, Any]], step: str) -> None:
 
 
 def test_many_unfinished_turns_are_recovered_before_the_port_opens(
-    servers: Start, provider: FakeProvider
+    mortal: Mortal, provider: FakeProvider
 ) -> None:
     """One of them has text that a checkpoint holds, though nobody watched."""
     provider.behave("fake", tokens=40, hold=20)
-    server = servers(TIMERS + entry(provider))
+    mortal.arm("")
+    server = mortal.server
     turns = {}
     for _ in range(20):
         session = server.session()
@@ -158,7 +159,7 @@ def test_many_unfinished_turns_are_recovered_before_the_port_opens(
     server.kill()
     server.start()
     listed: list[dict[str, Any]] = server.get("/v1/sessions")["sessions"]
-    assert {row["id"]: row["turn_active"] for row in listed} == dict.fromkeys(turns, False)
+    assert {row["id"]: row["turn_active"] for row in listed} == dict.fromkeys([*turns, mortal.session], False)
     for number, turn_id in turns.items():
         assert server.evidence(number, turn_id)["payload"]["code"] == "interrupted"
         assert turn_id in server.words(), "a line a turn says that it was recovered"
