@@ -18,6 +18,7 @@ from bench_report import Report
 from timothy import database, schema
 from timothy.eventlog import queries
 from timothy.eventlog.records import AnyOrder, BeginTurn, CreateSession, EndTurn, Row
+from timothy.eventlog.rows import execute
 from timothy.eventlog.store import Writer
 from timothy.moment import stamp
 
@@ -77,15 +78,16 @@ def _session(chance: random.Random, turns: int) -> list[AnyOrder]:
         begin = BeginTurn(
             append_id=str(uuid.uuid4()), **ids, mode="new", started_at=stamp(), payload=question
         )
-        row, how = (Row("assistant_turn", answer),), {"outcome": "completed", "code": None, "message": None}
-        orders += [begin, EndTurn(append_id=str(uuid.uuid4()), **ids, rows=row, **how, **SAME)]
+        row = Row("assistant_turn", answer)
+        end = {**ids, **SAME, "outcome": "completed", "code": None, "message": None}
+        orders += [begin, EndTurn(append_id=str(uuid.uuid4()), rows=(row,), **end)]
     return orders
 
 
 def look_up(report: Report, file: Path) -> None:
     """Each look-up beside one plain walk through all payloads in the same file."""
     with closing(database.open_database(file, read_only=True)) as reader:
-        scan = _ms(lambda: reader.execute_sql(SCAN).fetchall())
+        scan = _ms(lambda: execute(reader, SCAN))
         report.figure("a plain walk through all payloads", scan, "ms")
         report.figure("words that many sessions hold", _found(reader, "river tea"), "ms")
         nowhere = _found(reader, "nowhere at all")
